@@ -34,10 +34,10 @@ from streamnb.counts.protocol import (
     check_labels,
     distinct_labels,
 )
+from streamnb.database import Database
 from streamnb.errors import damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import label_from_json, label_to_json
-from streamnb.transactions import Transactions
 
 
 def today() -> int:
@@ -71,7 +71,7 @@ class SqlCounts(Places):
     labels: list[Label]
     places: int
 
-    def __init__(self, database: Transactions, view: int) -> None:
+    def __init__(self, database: Database, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
         self.totals: list[float] = []

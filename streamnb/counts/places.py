@@ -17,9 +17,9 @@ from streamnb import _core
 from streamnb._core import BLOCK_ROWS, SparseRows, read_blocks, write_blocks
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
+from streamnb.database import Database
 from streamnb.errors import DamagedDatabaseError, damage_error
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.transactions import Transactions
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
@@ -153,7 +153,7 @@ def table_statements(views: int) -> list[str]:
     return [statement.replace("VIEW", str(view)) for view in range(views) for statement in _TABLES]
 
 
-def make_tables(database: Transactions, views: int) -> None:
+def make_tables(database: Database, views: int) -> None:
     """Drop existing tables, and create empty ones for a number of views, within a transaction."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
@@ -207,7 +207,7 @@ class Places:
         The classes: a block has a count for each of them.
     """
 
-    def __init__(self, database: Transactions, view: int) -> None:
+    def __init__(self, database: Database, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Reason, as_costs
 from streamnb.counts.protocol import Label
+from streamnb.database import Database
 from streamnb.naive_bayes.recalibration import LabelStep, Recalibration
 from streamnb.scores import best_label, log_odds, probabilities
-from streamnb.transactions import Transactions
 
 GAINS = (1.0, 1.0)
 _LEARNING_RATE = 0.1
@@ -187,7 +187,7 @@ def verdict_of_both(
     )
 
 
-def store_scores(database: Transactions, digest: bytes, version: str, evidence: Evidence) -> None:
+def store_scores(database: Database, digest: bytes, version: str, evidence: Evidence) -> None:
     """Store both scores of a learned message, within a transaction.
 
     `evidence` has only the classes of the site, because the gains are fitted to these.
@@ -203,13 +203,13 @@ def store_scores(database: Transactions, digest: bytes, version: str, evidence: 
     )
 
 
-def delete_scores(database: Transactions, digest: bytes) -> None:
+def delete_scores(database: Database, digest: bytes) -> None:
     """Delete the stored scores of a message, within a transaction."""
     database.create(_SCHEMA)
     database.connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
-def fit_gains(database: Transactions, labels: Sequence[str]) -> tuple[float, float]:
+def fit_gains(database: Database, labels: Sequence[str]) -> tuple[float, float]:
     """Return the gains fitted to the stored scores of learned messages.
 
     Damaged scores are deleted, and the gains are reset to 1.

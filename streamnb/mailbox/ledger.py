@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.places import distinct
 from streamnb.counts.protocol import Ints, Keys, Label, check_labels
+from streamnb.database import Database
 from streamnb.errors import damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.transactions import Transactions
 
 # Functions that return the features at places of a view, and the places of features (-1: no place).
 FeaturesAt = Callable[[int, Ints], Keys]
@@ -308,7 +308,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
         raise ValueError(f"labelled_by: expected one of {', '.join(LABELLERS)}")
 
 
-def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
+def select_row(database: Database, number: int) -> Sequence[Any] | None:
     """Return the columns of the row with this id, None if there is none."""
     return database.connection.execute(_SELECT.format("id = ?"), (number,)).fetchone()
 
@@ -332,7 +332,7 @@ class Ledger:
     model: TextModel
     counts: list[SqlCounts]
 
-    def __init__(self, database: Transactions) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
         self._held: dict[bytes, Row] | None = None
 

@@ -24,10 +24,10 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready
 
+from streamnb.database import FORMAT, POSTGRESQL, Database, TransientError
 from streamnb.errors import ConfigError, OutputError, StateError, damage_error
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.schema import SCHEMA
-from streamnb.transactions import FORMAT, POSTGRESQL, Transactions, TransientError
 
 # psycopg's own warnings are off, because streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -154,7 +154,7 @@ class _Connection:
             )
 
 
-class PostgresDatabase(Transactions):
+class PostgresDatabase(Database):
     """A database of a server.
 
     Parameters

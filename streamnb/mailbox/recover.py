@@ -18,20 +18,20 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.presets import PresetClassifier
 from streamnb.counts.places import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
+from streamnb.database import Database
 from streamnb.errors import BusyError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import tokenizer_config
-from streamnb.mailbox.database import Database
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import ERASED, IS_RETIRED, Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.schema import STATE, STATE_COPY
+from streamnb.mailbox.sqlite import SqliteDatabase
 from streamnb.mailbox.stored_classifier import Outcome, classifier_of
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, move_file
-from streamnb.transactions import Transactions
 
 # SQL for the limits of the log of verdicts, the watched folders, and the locations of messages.
 _SELECT_STATES = (
@@ -90,7 +90,7 @@ def count_missing(old: Mailbox, new: Mailbox) -> int:
 
 
 def copy_settings(
-    old: Transactions, new: Transactions, on_loss: Callable[[str, Exception], None] | None = None
+    old: Database, new: Database, on_loss: Callable[[str, Exception], None] | None = None
 ) -> None:
     """Copy the owner's settings and the state of `watch`, unless the new database has them.
 
@@ -186,7 +186,7 @@ def recover(
     making = f"{new}.partial"  # after a kill, the name shows that the file is incomplete
     with convert_os_errors(OutputError, f"{new}: the database cannot be created"):
         remove_database(making)
-    database = Database(damaged, create=False, wait=wait, is_damaged=True)
+    database = SqliteDatabase(damaged, create=False, wait=wait, is_damaged=True)
     try:
         with database.reading():  # one transaction hides changes of other processes
             done = _create_from_rows(database, making, classes, wait, losses)
@@ -214,7 +214,7 @@ def recover(
 
 
 def _create_from_rows(
-    database: Database, making: str, classes: Sequence[str], wait: float, losses: Counter[str]
+    database: SqliteDatabase, making: str, classes: Sequence[str], wait: float, losses: Counter[str]
 ) -> MergeResult:
     """Create a database from the readable rows of a damaged one."""
     classifier = _classifier(database)
@@ -252,7 +252,9 @@ def remove_database(path: str) -> None:
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
-def _state(database: Database, name: str, read: Callable[[Any], Any], table: str = "state") -> Any:
+def _state(
+    database: SqliteDatabase, name: str, read: Callable[[Any], Any], table: str = "state"
+) -> Any:
     """Return the result of `read` for a stored value, None if the value is damaged."""
     try:
         return read(database.read_value(name, table))
@@ -262,7 +264,7 @@ def _state(database: Database, name: str, read: Callable[[Any], Any], table: str
         return None
 
 
-def _classifier(database: Database) -> Classifier:
+def _classifier(database: SqliteDatabase) -> Classifier:
     for table in ("state", STATE_COPY):
         classifier: Classifier | None = _state(database, "identity", classifier_of, table)
         if classifier is not None:
@@ -273,7 +275,7 @@ def _classifier(database: Database) -> Classifier:
     )
 
 
-def _labels(database: Database) -> list[Label] | None:
+def _labels(database: SqliteDatabase) -> list[Label] | None:
     """Return the classes, None if they are lost."""
 
     def read(now: Any) -> list[Label]:
@@ -285,7 +287,9 @@ def _labels(database: Database) -> list[Label] | None:
 _MOST_COUNTS = 50  # maximum number of classes in an error: a damaged number can be huge
 
 
-def _lost_names_advice(database: Database, places: Sequence[_Places], model: TextModel) -> str:
+def _lost_names_advice(
+    database: SqliteDatabase, places: Sequence[_Places], model: TextModel
+) -> str:
     """Return advice for the user if the names of the classes are lost."""
     lost: Counter[str] = Counter()
     rows = (
@@ -303,7 +307,7 @@ def _lost_names_advice(database: Database, places: Sequence[_Places], model: Tex
     )
 
 
-def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
+def _numbers(database: SqliteDatabase, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
     """Yield the ids of a table's rows. After a damaged page, try the ids that it may contain.
 
     A leaf of the table has few rows, and a node above it has some hundred leaves.
@@ -336,7 +340,7 @@ class _Places:
         Fingerprints that represent unknown features.
     """
 
-    def __init__(self, database: Database, view: int) -> None:
+    def __init__(self, database: SqliteDatabase, view: int) -> None:
         self._places, self._keys = _unanimous_places(*_read_places(database, view))
         self.lost: set[int] = set()
 
@@ -357,7 +361,7 @@ class _Places:
         )
 
 
-def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
+def _read_places(database: SqliteDatabase, view: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the readable places and fingerprints of features; most appear twice."""
     places, keys = array("q"), array("Q")
     for order in ("ASC", "DESC"):  # read a damaged table from both ends
@@ -395,7 +399,7 @@ def _unanimous_places(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints,
 
 
 def _row(
-    database: Database,
+    database: SqliteDatabase,
     number: int,
     places: Sequence[_Places],
     model: TextModel,
@@ -427,7 +431,7 @@ def _row(
 
 
 def _names(
-    database: Database, views: int, losses: Counter[str]
+    database: SqliteDatabase, views: int, losses: Counter[str]
 ) -> Iterator[tuple[int, int, bytes]]:
     for view in range(views):
         statement = f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from streamnb.counts.places import table_statements
-from streamnb.transactions import SQLITE, Transactions
+from streamnb.database import SQLITE, Database
 
 STATE = "known"  # name of the classifier's state
 # Name of the table with a second copy of the classifier's description. One damaged page can destroy
@@ -51,7 +51,7 @@ FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns
 WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'"""
 
 
-def missing_columns(database: Transactions, views: int) -> list[str]:
+def missing_columns(database: Database, views: int) -> list[str]:
     """Return the tables and columns that a database lacks, such as "ledger" or "ledger.time".
 
     Parameters

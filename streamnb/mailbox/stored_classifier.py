@@ -14,6 +14,7 @@ from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
+from streamnb.database import Database
 from streamnb.errors import StateError, damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
@@ -25,14 +26,13 @@ from streamnb.mailbox.blend import (
     opinion_of,
     store_scores,
 )
-from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.schema import STATE, STATE_COPY
+from streamnb.mailbox.sqlite import open_database
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
-from streamnb.transactions import Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,7 +123,7 @@ class StoredClassifier:
         base: Any | None = None,
     ) -> None:
         self.classifier: Classifier
-        self.database: Transactions = open_database(path, create, wait)
+        self.database: Database = open_database(path, create, wait)
         self.counts: list[SqlCounts] = []
         self.ledger: Ledger = Ledger(self.database)
         self._identity = ""  # identity of the loaded classifier, as in the state

@@ -20,6 +20,7 @@ import streamnb.mailbox.recover
 from streamnb import Mailbox
 from streamnb._core import SparseRows, read_blocks, write_blocks
 from streamnb.counts.places import BLOCK, LAST_DAY, features_of
+from streamnb.database import FORMAT
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
@@ -29,7 +30,6 @@ from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.recover import recover
 from streamnb.mailbox.undo import last_learned, redo, undo
 from streamnb.mailbox.verdict_log import VerdictLog
-from streamnb.transactions import FORMAT
 
 COUNTS = st.one_of(
     st.integers(0, 255),

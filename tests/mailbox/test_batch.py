@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from streamnb import Mailbox, MultinomialNB, Tokenizer
 from streamnb.classifier import Classifier
 from streamnb.counts.database import SqlCounts
+from streamnb.database import TransientError
 from streamnb.errors import CorpusError
 from streamnb.mailbox import batch
 from streamnb.mailbox.batch import LabelledMessage
@@ -19,7 +20,6 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.undo import redo
-from streamnb.transactions import TransientError
 
 WORDS = [
     "buy",

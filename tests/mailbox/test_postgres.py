@@ -19,6 +19,7 @@ from commands import streamnb_command
 from streamnb import Mailbox, MultinomialNB, Tokenizer
 from streamnb.classifier import Classifier
 from streamnb.corpus import open_corpus, read
+from streamnb.database import TransientError
 from streamnb.errors import BusyError, DamagedDatabaseError, StateError
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
@@ -31,7 +32,6 @@ from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
-from streamnb.transactions import TransientError
 
 pytestmark = pytest.mark.postgres
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from streamnb.database import Database
 from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD
-from streamnb.transactions import Transactions
 
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
 # Precedes the target of a failed move. No folder of a server has this character in its name.
@@ -70,7 +70,7 @@ class LocationTable:
         The account's name.
     """
 
-    def __init__(self, database: Transactions, account: str) -> None:
+    def __init__(self, database: Database, account: str) -> None:
         self.database = database
         self.account = account
         self._listed_key = f"watched {account}"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from streamnb.database import FORMAT, SQLITE, Database
 from streamnb.errors import (
     DamagedDatabaseError,
     OutputError,
@@ -22,7 +23,6 @@ from streamnb.errors import (
 )
 from streamnb.mailbox.location import WAIT, is_url, owner_advice
 from streamnb.mailbox.schema import COLUMNS, SCHEMA
-from streamnb.transactions import FORMAT, SQLITE, Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,13 +49,13 @@ _UNUSABLE = (
 )
 
 
-def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> Transactions:
+def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> Database:
     """Open the database at a path, or the one of a server at ``postgresql://...``.
 
     Raises
     ------
     StateError, OutputError, BusyError
-        If the URL is of another kind, or the database cannot be opened: see `Database` and
+        If the URL is of another kind, or the database cannot be opened: see `SqliteDatabase` and
         `streamnb.mailbox.postgres.PostgresDatabase`.
     """
     if not is_url(path):
@@ -63,13 +63,13 @@ def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> 
             raise StateError(
                 f"{path}: not a database; name a file, or postgresql://USER@HOST/DATABASE"
             )
-        return Database(path, create, wait)
+        return SqliteDatabase(path, create, wait)
     with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase
     return PostgresDatabase(str(path), create, wait)
 
 
-class Database(Transactions):
+class SqliteDatabase(Database):
     """A connection to the file of a mailbox.
 
     Threads can share it: a transaction waits for those of other threads, at most `wait` seconds.
@@ -250,7 +250,7 @@ class Database(Transactions):
         if self._is_damaged:
             return False
         try:
-            Database(self.path, create=False, wait=0, is_damaged=True).close()
+            SqliteDatabase(self.path, create=False, wait=0, is_damaged=True).close()
         except DamagedDatabaseError:
             return False
         except StreamNBError:  # such as the lock of another process

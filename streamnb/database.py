@@ -1,4 +1,4 @@
-"""Transactions of a database, in a file or on a server: one at a time, atomic."""
+"""The transactions of a database, in a file or on a server: one at a time, atomic."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TransientError(BusyError):
     """The connection to the server is lost; the transaction may be committed or not."""
 
 
-class Transactions:
+class Database:
     """The interface of databases that a mailbox uses.
 
     Threads can share it: a transaction waits for those of other threads, at most `wait` seconds.
