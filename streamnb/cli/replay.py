@@ -218,7 +218,7 @@ def _with_results_folder(config: Config, plot: str | None) -> Iterator[Config]:
 
 def _draw(config: Config, report: Report, plot: str) -> None:
     """Draw a run; an interrupted run does not replace an existing picture."""
-    from streamnb.pictures import draw_run
+    from streamnb.pictures import draw_results
 
     folder = config.output.folder or ""
     if report.interrupted and (
@@ -226,7 +226,7 @@ def _draw(config: Config, report: Report, plot: str) -> None:
     ):
         report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
-        options.notify_missing_letters(plot, draw_run(folder, _path_text(config), plot))
+        options.notify_missing_letters(plot, draw_results(folder, plot, _path_text(config)))
 
 
 def _path_text(config: Config) -> str:

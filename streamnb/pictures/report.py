@@ -95,7 +95,7 @@ def _text(value: Any) -> str:
 
 def _pictures(pictures: Iterable[figures.Picture], salt: str) -> str:
     parts = []
-    for index, (caption, draw_into) in enumerate(pictures):
+    for index, (_, caption, draw_into) in enumerate(pictures):
         figure = new_figure(5.6, 4.3)
         draw_into(figure.subplots())
         text = _text(caption)

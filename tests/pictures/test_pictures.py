@@ -16,7 +16,7 @@ from commands import streamnb_command
 from matplotlib.figure import Figure
 
 from streamnb.errors import ConfigError, CorpusError, OutputError
-from streamnb.pictures import check_target, draw, show_results, style, write_report
+from streamnb.pictures import check_target, draw, draw_results, show_results, style, write_report
 from streamnb.pictures.read import ReadRun, read_folder
 
 
@@ -146,6 +146,26 @@ def test_a_notebook_shows_the_pictures_of_a_folder(runs, name):
     assert "A & B" in "".join(root.itertext())
     with pytest.raises(CorpusError):
         show_results(str(runs / "nothing"))
+
+
+@pytest.mark.parametrize("name", ["default", "weather", "wheat", "digits", "prequential"])
+def test_each_picture_can_be_drawn_alone_in_a_given_size(runs, tmp_path, name):
+    folder, path = str(runs / name), str(tmp_path / "picture.svg")
+    with pytest.raises(ValueError, match="expected '") as error:
+        show_results(folder, picture="nothing")
+    names = re.findall("'([^']+)'", str(error.value))[1:]
+    assert "confusion" in " ".join(names)
+    titles = set()
+    for picture in names:
+        assert draw_results(folder, path, picture=picture, size=(8, 4.5)) is False
+        root = ET.parse(path).getroot()
+        assert [root.get(side) for side in ("width", "height")] == ["576pt", "324pt"]
+        text = "".join(root.itertext())
+        assert folder not in text
+        titles.add(text)
+        page = ET.fromstring(show_results(folder, "My title", picture)._repr_html_())
+        assert "My title" in "".join(page.itertext())
+    assert len(titles) == len(names) > 1
 
 
 def test_experiments_show_their_points(runs):

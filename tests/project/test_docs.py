@@ -132,6 +132,9 @@ def test_commands_that_are_marked_run(page, tmp_path):
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable} -P\nfrom streamnb.cli import main\nmain()\n")
     program.chmod(0o755)
+    python = program.with_name("python3")
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{program.parent}:{os.environ['PATH']}",
