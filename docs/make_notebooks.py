@@ -7,6 +7,16 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 FOLDER = Path(__file__).parent / "notebooks"
+HOW_TO_RUN = """
+## Run this notebook
+
+This page is the file `docs/notebooks/{name}` of the repository. Run in a clone:
+
+```sh
+pip install '.[sklearn]' jupyterlab
+jupyter lab docs/notebooks/{name}
+```
+"""
 
 
 def on_config(config: Any) -> Any:
@@ -21,13 +31,13 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add a page of Markdown for each notebook."""
     for path in sorted(FOLDER.glob("*.ipynb")):
-        page = format_notebook(json.loads(path.read_text(encoding="utf-8")))
+        page = format_notebook(json.loads(path.read_text(encoding="utf-8")), path.name)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
     return files
 
 
-def format_notebook(notebook: dict[str, Any]) -> str:
-    """Return the cells of a notebook and their outputs as Markdown."""
+def format_notebook(notebook: dict[str, Any], name: str) -> str:
+    """Return the cells of a notebook and their outputs as Markdown, and how to run its file."""
     blocks = []
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
@@ -36,6 +46,7 @@ def format_notebook(notebook: dict[str, Any]) -> str:
             continue
         blocks.append(f"```python\n{source}\n```")
         blocks += map(format_output, cell["outputs"])
+    blocks.append(HOW_TO_RUN.format(name=name))
     return "\n\n".join(blocks) + "\n"
 
 

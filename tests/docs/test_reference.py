@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -117,3 +118,12 @@ def test_the_page_of_commands_has_every_command_and_option():
         section = page.split(f"### streamnb {name} {{")[1].split("\n### ")[0]
         for option in hook.select_options(hook.commands.get_command(context, name)):
             assert f"`{option.opts[-1]}`" in section, (name, option)
+
+
+def test_the_page_of_a_notebook_has_its_cells_and_names_its_file():
+    pytest.importorskip("mkdocs")
+    path = REPOSITORY / "docs" / "notebooks" / "naive_bayes.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    page = load_script("make_notebooks").format_notebook(notebook, path.name)
+    assert all("".join(cell["source"]) in page for cell in notebook["cells"])
+    assert f"jupyter lab docs/notebooks/{path.name}" in page
