@@ -142,18 +142,25 @@ def test_aliases_are_read_again_when_they_change(aliases):
     assert len(warnings) >= 2
 
 
-def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
+def rename_users(repository, users, marker):
+    """Run the function of the guide for many users, and the commands after a marker."""
     guide = (repository / "docs" / "guides" / "many-users.md").read_text(encoding="utf-8")
-    script = re.search(r"<!-- rename-users -->\n```sh\n(.*?)```", guide, re.S)[1]
+    scripts = [
+        re.search(rf"<!-- {name} -->\n```sh\n(.*?)```", guide, re.S)[1]
+        for name in ("rename-user", marker)
+    ]
+    script = "".join(scripts).replace("/var/lib/streamnb/users", str(users))
+    return subprocess.run(["sh", "-euc", script], check=True, capture_output=True, text=True).stderr
+
+
+def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
     users = tmp_path / "users"
     for name in ("ann", "bob", "cat@other.test", "site"):
         with Mailbox(users / f"{name}.db") as box:
             box.learn(SPAM % len(name), "spam")
         (users / f"{name}.db.token").write_text(name)
     (users / "bob.db-wal").touch()
-    subprocess.run(
-        ["sh", "-euc", script.replace("/var/lib/streamnb/users", str(users))], check=True
-    )
+    assert rename_users(repository, users, "rename-users") == ""
     names = ["ann@example.org", "bob@example.org", "cat@other.test", "site"]
     assert sorted(path.name for path in users.glob("*.db")) == [f"{name}.db" for name in names]
     assert not (users / "bob.db-wal").exists()
@@ -164,16 +171,26 @@ def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
 
 
 def test_a_user_and_a_domain_are_renamed_by_the_guide(repository, tmp_path):
-    guide = (repository / "docs" / "guides" / "many-users.md").read_text(encoding="utf-8")
-    script = re.search(r"<!-- rename -->\n```sh\n(.*?)```", guide, re.S)[1]
     for name in ("ann", "joann", "anna.org", "bob@example.org", "cat@other.test"):
         (tmp_path / f"{name}.db").touch()
         (tmp_path / f"{name}.db.token").touch()
-    script = script.replace("/var/lib/streamnb/users", str(tmp_path))
-    subprocess.run(["sh", "-euc", script], check=True)
+    assert rename_users(repository, tmp_path, "rename") == ""
     names = ["anna", "anna.org", "bob@example.com", "cat@other.test", "joann"]
     expected = [f"{name}.db{end}" for name in names for end in ("", ".token")]
     assert sorted(os.listdir(tmp_path)) == sorted(expected)
+
+
+def test_no_user_is_renamed_to_a_user_with_a_database(repository, tmp_path):
+    """SQLite would write the changes in one user's -wal file to the other user's database."""
+    files = ["ann.db", "ann.db-wal", "anna.db", "bob@example.com.db", "bob@example.org.db-wal"]
+    files.append("bob@example.org.db")
+    for name in files:
+        (tmp_path / name).touch()
+    assert rename_users(repository, tmp_path, "rename").splitlines() == [
+        "ann is not renamed: anna.db exists",
+        "bob@example.org is not renamed: bob@example.com.db exists",
+    ]
+    assert sorted(os.listdir(tmp_path)) == sorted(files)
 
 
 def test_mail_of_three_domains_is_classified_by_its_owners(serve, lmtp_sink, tmp_path, aliases):
