@@ -12,14 +12,10 @@ counts each block of the stream. `prefix_sums` adds up the counts of all earlier
 from streamnb.partial.partial_counts import (
     LabelledRow,
     PartialCounts,
-    ShardPlan,
     assemble,
-    check_shards,
     check_sums,
     count,
-    learn_shard,
     merge,
-    merge_shards,
     new_model,
     spec_digest,
     spec_of,
@@ -31,6 +27,7 @@ from streamnb.partial.prequential import (
     prefix_sums,
     replay_block,
 )
+from streamnb.partial.shards import ShardPlan, check_shards, learn_shard, merge_shards
 
 __all__ = [
     "BlockLayout",

@@ -13,7 +13,8 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamnb import partial
 from streamnb.classifier import Classifier
-from streamnb.partial.partial_counts import STATE, check_ascending, check_parts
+from streamnb.partial.partial_counts import check_ascending, check_parts
+from streamnb.partial.shards import STATE
 from streamnb.spark import arrow_io
 from streamnb.spark.arrow_io import BLOCK, LABEL_TYPES, MESSAGE, PARTIAL_COUNTS, POSITION
 

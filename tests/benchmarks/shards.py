@@ -17,7 +17,7 @@ from streamnb import MailClassifier, TextClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.evaluate import RunningMetrics, Step
 from streamnb.partial import LabelledRow, ShardPlan, learn_shard, merge, merge_shards, spec_of
-from streamnb.partial.partial_counts import STATE
+from streamnb.partial.shards import STATE
 
 HELD_BACK = 500
 

@@ -50,7 +50,7 @@ from streamnb.config import build
 from streamnb.corpus import open_corpus, read
 from streamnb.evaluate import ScoredPrediction
 from streamnb.partial import ShardPlan, learn_shard, merge, merge_shards, new_model, spec_of
-from streamnb.partial.partial_counts import STATE
+from streamnb.partial.shards import STATE
 from streamnb.replay import replay_corpus
 from streamnb.spark import fitting
 
