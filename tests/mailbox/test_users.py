@@ -293,7 +293,7 @@ def test_a_server_holds_as_many_users_as_it_may(users, site):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(mailboxes._open) <= 10
+    assert mailboxes.open_count <= 10
     mailboxes.close()
     for path in users.glob("user*.db"):
         with Mailbox(path) as box:
@@ -524,7 +524,7 @@ def test_the_site_gives_the_verdict_if_a_database_cannot_be_created(users, site,
     warnings = []
     mailboxes = Mailboxes(None, SiteModel(site), warn=warnings.append)
     with monkeypatch.context() as patch:
-        patch.setattr(mailboxes, "_acquire", fail)
+        patch.setattr(mailboxes._users, "borrow", fail)
         assert mailboxes.judge("ann", SPAM % 99, None).mark == "S"
     assert "the disk is full" in warnings[0]
     mailboxes.close()

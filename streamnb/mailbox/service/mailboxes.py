@@ -121,7 +121,7 @@ class Mailboxes:
         if self.single is not None:
             self.location = self.single.location
         self.pending: list[Future[None]] = []  # work that continues after the replies
-        self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
+        self._users = _UserMailboxes(self.open_limit, self._site)
         self._lock = ForkSafeLock()
         self._guest = Guest()
         self._closed = threading.Event()
@@ -132,7 +132,7 @@ class Mailboxes:
     @property
     def open_count(self) -> int:
         """Return the number of open databases."""
-        return len(self._open) + (self.single is not None)
+        return self._users.open_count + (self.single is not None)
 
     @property
     def is_single(self) -> bool:
@@ -228,18 +228,8 @@ class Mailboxes:
         """
         if (user is None) != self.is_single:
             raise NoMailboxError("this server does not serve that database")
-        self.check_replaced()
-        with self._lock:  # the thread of an outage changes both
-            single, outage = self.single, self._outage
-        if user is None and outage is not None:
-            if file is not None and single is None and not is_url(str(self.location)):
-                raise NoMailboxError("the client can open the file itself")
-            # a new object, because Python would add the traceback of each message
-            raise type(outage)(str(outage))
-        mailbox = single if user is None else self._acquire(user)
-        assert mailbox is not None  # noqa: S101 (for the type checker)
-        started = time.monotonic()
-        try:
+        source = self._borrow_single(file, writes) if user is None else self._users.borrow(user)
+        with source as mailbox:
             if mailbox.database.is_replaced():
                 raise StateError(
                     f"{mailbox.path}: the database was replaced by another file; send the message "
@@ -248,17 +238,30 @@ class Mailboxes:
             if file is not None and file != mailbox.database.file:
                 raise NoMailboxError("this server does not serve that database")
             yield mailbox
+
+    @contextmanager
+    def _borrow_single(self, file: tuple[int, int] | None, writes: bool) -> Iterator[Mailbox]:
+        """Return the only mailbox; a slow error in the `with` block begins an outage."""
+        self.check_replaced()
+        with self._lock:  # the thread of an outage changes both
+            mailbox, outage = self.single, self._outage
+        if outage is not None:
+            if file is not None and mailbox is None and not is_url(str(self.location)):
+                raise NoMailboxError("the client can open the file itself")
+            # a new object, because Python would add the traceback of each message
+            raise type(outage)(str(outage))
+        assert mailbox is not None  # noqa: S101 (for the type checker)
+        started = time.monotonic()
+        try:
+            yield mailbox
         except StreamNBError as error:
             is_slow = time.monotonic() - started > _SLOW_FAILURE_S
             is_lock = writes and isinstance(error, BusyError)
-            if user is None and isinstance(error, DamagedDatabaseError):
+            if isinstance(error, DamagedDatabaseError):
                 self._note_damage(mailbox, error)
             if mailbox is self.single and is_slow and not is_lock:
                 self.begin_outage(error)
             raise
-        finally:
-            if user is not None:
-                self._release(user)
 
     def judge(
         self,
@@ -335,67 +338,12 @@ class Mailboxes:
             self.begin_check()
             return
 
-    def _acquire(self, user: str) -> Mailbox:
-        with self._lock:
-            entry = self._open.setdefault(user, _OpenMailbox())
-            entry.borrowers += 1
-            self._open.move_to_end(user)
-        try:
-            # this lock is per user, so a slow database does not delay other users
-            with entry.lock:
-                return self._open_mailbox(user, entry)
-        except BaseException:
-            self._release(user)
-            raise
-
-    def _open_mailbox(self, user: str, entry: _OpenMailbox) -> Mailbox:
-        if (
-            entry.mailbox is not None
-            and entry.borrowers == 1
-            and entry.mailbox.database.is_replaced()
-        ):
-            entry.mailbox.close()
-            entry.mailbox = None
-        base = self._site()
-        if entry.mailbox is not None:
-            entry.mailbox.base = base
-        else:
-            path = _database_path(user)
-            if path is None:
-                raise NoMailboxError(f"{user!r:.100}: this name cannot have a database")
-            if not os.path.isdir(folder := users_folder()):  # perhaps it is not mounted
-                raise BusyError(
-                    f"{folder}: the folder of the users is missing; mount or restore it"
-                )
-            if base is None and not os.path.exists(path):
-                raise NoMailboxError(
-                    f"{user}: this user has no database yet, and there is no model of the site"
-                )
-            entry.mailbox = Mailbox(path, True, WAIT, base=base)
-        return entry.mailbox
-
-    def _release(self, user: str) -> None:
-        with self._lock:
-            entry = self._open[user]
-            entry.borrowers -= 1
-            idle = [name for name, other in self._open.items() if not other.borrowers]
-            surplus = idle[: max(len(self._open) - self.open_limit, 0)]
-            if not entry.borrowers and entry.mailbox is None and user not in surplus:
-                surplus.append(user)
-            closing = [self._open.pop(name).mailbox for name in surplus]
-        for mailbox in closing:
-            if mailbox is not None:
-                mailbox.close()
-
     def close(self) -> None:
         """Close the users' mailboxes, and stop trying to reach a database."""
         self._closed.set()
         if self.open_single is not None and self.single is not None:
             self.single.close()
-        with self._lock:
-            for entry in self._open.values():
-                if entry.mailbox is not None:
-                    entry.mailbox.close()
+        self._users.close()
 
 
 def _outage_of(error: Exception) -> BusyError | DamagedDatabaseError:
@@ -419,3 +367,77 @@ class _OpenMailbox:
     mailbox: Mailbox | None = None
     borrowers: int = 0
     lock: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+
+class _UserMailboxes:
+    """The open mailboxes of users, at most `limit` of them if no more are borrowed at once."""
+
+    def __init__(self, limit: int, find_base: Callable[[], SiteModel | None]) -> None:
+        self._limit = limit
+        self._find_base = find_base
+        self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def borrow(self, user: str) -> Iterator[Mailbox]:
+        """Open the mailbox of a user during a `with` block."""
+        with self._lock:
+            entry = self._open.setdefault(user, _OpenMailbox())
+            entry.borrowers += 1
+            self._open.move_to_end(user)
+        try:
+            # this lock is per user, so a slow database does not delay other users
+            with entry.lock:
+                mailbox = self._open_mailbox(user, entry)
+            yield mailbox
+        finally:
+            self._release(user)
+
+    def _open_mailbox(self, user: str, entry: _OpenMailbox) -> Mailbox:
+        if (
+            entry.mailbox is not None
+            and entry.borrowers == 1
+            and entry.mailbox.database.is_replaced()
+        ):
+            entry.mailbox.close()
+            entry.mailbox = None
+        base = self._find_base()
+        if entry.mailbox is not None:
+            entry.mailbox.base = base
+        else:
+            path = _database_path(user)
+            if path is None:
+                raise NoMailboxError(f"{user!r:.100}: this name cannot have a database")
+            if not os.path.isdir(folder := users_folder()):  # perhaps it is not mounted
+                raise BusyError(
+                    f"{folder}: the folder of the users is missing; mount or restore it"
+                )
+            if base is None and not os.path.exists(path):
+                raise NoMailboxError(
+                    f"{user}: this user has no database yet, and there is no model of the site"
+                )
+            entry.mailbox = Mailbox(path, True, WAIT, base=base)
+        return entry.mailbox
+
+    def _release(self, user: str) -> None:
+        with self._lock:
+            entry = self._open[user]
+            entry.borrowers -= 1
+            idle = [name for name, other in self._open.items() if not other.borrowers]
+            surplus = idle[: max(len(self._open) - self._limit, 0)]
+            if not entry.borrowers and entry.mailbox is None and user not in surplus:
+                surplus.append(user)
+            closing = [self._open.pop(name).mailbox for name in surplus]
+        for mailbox in closing:
+            if mailbox is not None:
+                mailbox.close()
+
+    def close(self) -> None:
+        with self._lock:
+            for entry in self._open.values():
+                if entry.mailbox is not None:
+                    entry.mailbox.close()
