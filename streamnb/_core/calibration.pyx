@@ -7,20 +7,13 @@ from libc.math cimport INFINITY, fabs, floor, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
 
 
-def divide(list rows, double divisor) -> list:
-    """Return lists of numbers divided by `divisor`."""
-    cdef list row
-    cdef double number
-    return [[number / divisor for number in row] for row in rows]
-
-
 def logs(list numbers) -> list:
     """Return the natural logarithms of numbers above 0."""
     cdef double number
     return [snb_log(number) for number in numbers]
 
 
-def soft_clip(list log_likelihoods, list active, double bound) -> list:
+cpdef list soft_clip(list log_likelihoods, list active, double bound):
     """Return log-likelihoods in which each active class is at most `bound` below the best.
 
     A difference d to the best class becomes bound tanh(d / bound). The mean over the active classes is 0.
@@ -41,7 +34,8 @@ def soft_clip(list log_likelihoods, list active, double bound) -> list:
     return [value - mean for value in clipped]
 
 
-cdef inline double round_to(double step, double number) noexcept:
+cpdef inline double round_to(double step, double number) noexcept:
+    """Return the nearest multiple of `step`."""
     return rint(number / step) * step
 
 
@@ -73,7 +67,7 @@ cdef inline double intercept_of(list intercepts, Py_ssize_t k):
     return <double> intercepts[k] if k < len(intercepts) else 0.0
 
 
-def combine_scores(shared, by_length, list log_likelihoods, list active) -> list:
+cpdef list combine_scores(shared, by_length, list log_likelihoods, list active):
     """Return the score of each active class: its intercept + sum over v of slope_v * log_likelihoods[v][k].
 
     Parameters
@@ -102,9 +96,9 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
     return scores
 
 
-def calibration_step(
+cpdef list calibration_step(
     shared, by_length, list log_likelihoods, list proba, double rate, step, list targets=None
-) -> list:
+):
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
     The gradient of each slope is multiplied by `mix_weight`. The gradient of a factor common to all slopes is added,
@@ -402,7 +396,7 @@ def noise_step(
 
 
 # Systems (see `SystemPool`).
-def pool_scores(list scores, list log_weights) -> list:
+cdef list pool_scores(list scores, list log_weights):
     """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k."""
     cdef list of_system, normalized = [], pooled = [], weights = probabilities(log_weights)
     cdef double top, hi, lo
@@ -553,33 +547,83 @@ def view_residuals(
     return values
 
 
-def clip_views(list by_view, list active, bound) -> list:
-    """Return log-likelihoods [v][s][k] as [s][v][k], clipped by `soft_clip` unless `bound` is None."""
-    cdef Py_ssize_t s, v
-    cdef list of_view
-    return [
-        [of_view[s] if bound is None else soft_clip(of_view[s], active, bound) for of_view in by_view]
-        for s in range(len(by_view[0]))
-    ]
+def predict_systems(list systems, list log_weights, list by_view, list active, length_bin, bound) -> tuple:
+    """Return the prediction of each system for a message, and of their pool.
 
+    Parameters
+    ----------
+    systems, log_weights
+        The `Recalibration` of each system, and its log-weight.
+    by_view
+        Log-likelihoods [v][s][k] by view, system and class.
+    active, length_bin, bound
+        Active classes; bin of the length, or None; argument of `soft_clip`, or None.
 
-def system_posteriors(list system_scores, list rates, Py_ssize_t position, double belief_weight) -> tuple:
-    """Return lists over systems: probabilities, posteriors, label probabilities, largest errors.
-
-    `belief_weight` is the weight of the posterior; the label has the weight 1 - `belief_weight`.
+    Returns
+    -------
+    Log-likelihoods [s][v][k], clipped; scores of the active classes [s][k]; scores of the pool [k]. With fewer than two
+    active classes, nothing is clipped, and there are no scores.
     """
-    cdef list probas = [], targets = [], label_probas = [], errors = [], proba, posterior
+    cdef Py_ssize_t s, n = len(active)
+    cdef list of_view, values, log_likelihoods = [], scores = []
+    for s in range(len(systems)):
+        values = []
+        for of_view in by_view:
+            values.append(of_view[s] if bound is None or n < 2 else soft_clip(of_view[s], active, bound))
+        log_likelihoods.append(values)
+        if n > 1:
+            scores.append(combine_scores(systems[s].shared, systems[s].by_length.get(length_bin), values, active))
+    if len(scores) > 1:
+        return log_likelihoods, scores, pool_scores(scores, log_weights)
+    return log_likelihoods, scores, scores[0] if scores else []
+
+
+def learn_systems(
+    list systems, list log_likelihoods, list scores, list rates, double noise_weight, step, double min_error
+) -> tuple:
+    """Take a step of each system for a message of a class.
+
+    Parameters
+    ----------
+    systems
+        The `Recalibration` of each system.
+    log_likelihoods, scores
+        The prediction of each system (`predict_systems`).
+    rates, noise_weight
+        Fraction of wrong labels of each active class. The weight of the posterior; the label has the weight
+        1 - `noise_weight`.
+    step
+        The `LabelStep`.
+    min_error
+        A system takes no step if each of its probabilities differs by less than this from the posterior.
+
+    Returns
+    -------
+    Lists over systems: changes of the shared weights; changes of the weights of the length bin; probabilities of the label,
+    and of its class. The changes are empty if the system took no step. The first two lists are None if none did.
+    """
+    cdef list shared_changes = [], length_changes = [], label_probas = [], class_probas = [], proba, targets, changes
+    cdef list active = (<tuple> step)[1]
+    cdef object length_bin = (<tuple> step)[4], system, weights
     cdef double error, label_proba
-    cdef Py_ssize_t i
-    for scores in system_scores:
-        proba = probabilities(scores)
-        posterior, label_proba = label_posterior(proba, rates, position)
-        error = 0
+    cdef bint has_step = False
+    cdef Py_ssize_t i, s, position = active.index((<tuple> step)[0])
+    for s in range(len(systems)):
+        system, error = systems[s], 0
+        proba = probabilities(scores[s])
+        targets, label_proba = label_posterior(proba, rates, position)
         for i in range(len(proba)):
-            posterior[i] = belief_weight * <double> posterior[i] + (1 - belief_weight) * (i == position)
-            error = max(error, fabs(<double> proba[i] - <double> posterior[i]))
-        probas.append(proba)
-        targets.append(posterior)
+            targets[i] = noise_weight * <double> targets[i] + (1 - noise_weight) * (i == position)
+            error = max(error, fabs(<double> proba[i] - <double> targets[i]))
+        changes = [(), ()]
+        if error >= min_error:
+            has_step = True
+            weights = None if length_bin is None else system.weights_of(length_bin)
+            changes = calibration_step(system.shared, weights, log_likelihoods[s], proba, system.rate, step, targets)
+        shared_changes.append(changes[0])
+        length_changes.append(changes[len(changes) - 1])
         label_probas.append(label_proba)
-        errors.append(error)
-    return probas, targets, label_probas, errors
+        class_probas.append(proba[position])
+    if not has_step:
+        return None, None, label_probas, class_probas
+    return shared_changes, length_changes, label_probas, class_probas

@@ -520,13 +520,14 @@ cdef class CountTable:
         return cells, seen
 
     def log_likelihood_grid(
-        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False
+        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False, double length_norm=0,
+        double length_power=0,
     ):
         """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each alpha and class k.
 
         n_ik is the count of feature i in class k, N_k its sum over features, and V the number of features. With
         `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated. With `unseen`, unseen
-        features are included.
+        features are included. The sums are divided by `length_divisor`.
 
         Returns
         -------
@@ -549,7 +550,7 @@ cdef class CountTable:
                 sums.add(numbers, columns, used, c[i])
             elif unseen:
                 sums.add(NULL, NULL, 0, c[i])
-        return sums.finish()
+        return sums.finish(length_norm, length_power)
 
     def count_histogram(self):
         """Return the distinct counts, float64 (m,), and the number of features with each, float64 (m, K)."""

@@ -116,7 +116,7 @@ cdef class LogSums:
     cdef void add_entries(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil
     cdef void add_entry(self, Py_ssize_t column, double number, double amount) noexcept nogil
     cdef void flush(self) noexcept nogil
-    cdef tuple finish(self)
+    cdef tuple finish(self, double length_norm, double length_power)
 
 
 cdef inline double difference(double before, double amount) noexcept nogil:

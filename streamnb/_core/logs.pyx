@@ -5,7 +5,7 @@
 import numpy as np
 
 cimport numpy as cnp
-from libc.math cimport NAN, fabs
+from libc.math cimport NAN, fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -168,6 +168,16 @@ def exp(double x) -> float:
     return snb_exp(x)
 
 
+cpdef double length_divisor(double length_norm, Py_ssize_t used, double power) except *:
+    """Return the divisor of the log-likelihoods of `used` features: length_norm times a power of their number.
+
+    Return 1 if `length_norm` or `used` is 0.
+    """
+    if length_norm == 0 or used == 0:
+        return 1.0
+    return length_norm * (sqrt(used) if power == 0.5 else snb_exp(power * snb_log(used)))
+
+
 def log_cells(cells, double alpha=0.0, less=None):
     """Return log(cells + alpha) elementwise; float64 of any shape.
 
@@ -312,21 +322,23 @@ cdef class LogSums:
             )
         self.held = 0
 
-    cdef tuple finish(self):
-        """Return a list of sums for each alpha, and the number of rows."""
+    cdef tuple finish(self, double length_norm, double length_power):
+        """Return a list of sums for each alpha, divided by `length_divisor`, and the number of rows."""
         cdef Py_ssize_t s, k, n = self.n_alphas, width = self.width
-        cdef double sign = -1 if self.complement else 1, base, amounts
+        cdef double divisor = length_divisor(length_norm, self.used, length_power), base, amounts
         cdef list grid = []
+        if self.complement:
+            divisor = -divisor
         self.flush()
         if width <= DENSE or self.used == 0:
             for s in range(n):
-                grid.append([sign * (self.hi[s * width + k] + self.lo[s * width + k]) for k in range(width)])
+                grid.append([(self.hi[s * width + k] + self.lo[s * width + k]) / divisor for k in range(width)])
             return grid, self.used
         amounts = self.hi[(width + 1) * n] + self.lo[(width + 1) * n]
         for s in range(n):
             base = self.hi[width * n + s] + self.lo[width * n + s]
             grid.append([
-                sign * (base + (self.hi[k * n + s] + self.lo[k * n + s]) - amounts * self.less[s * width + k])
+                (base + (self.hi[k * n + s] + self.lo[k * n + s]) - amounts * self.less[s * width + k]) / divisor
                 for k in range(width)
             ])
         return grid, self.used

@@ -30,6 +30,8 @@ class SparseRows:
         alphas: list[float],
         unseen: bool = False,
         complement: bool = False,
+        length_norm: float = 0,
+        length_power: float = 0,
     ) -> tuple[list[list[float]], int]: ...
 
 def read_blocks(blocks: list[Any], classes: int) -> tuple[U64, U32, SparseRows]: ...

@@ -224,7 +224,8 @@ cdef class SparseRows:
         return SparseRows(joined.ends, joined.classes[:at], joined.counts[:at])
 
     def log_likelihood_grid(
-        self, counts, list totals, Py_ssize_t features, list alphas, bint unseen=False, bint complement=False
+        self, counts, list totals, Py_ssize_t features, list alphas, bint unseen=False, bint complement=False,
+        double length_norm=0, double length_power=0,
     ):
         """Return `CountTable.log_likelihood_grid` for a message with one count for each row, float64 (n,)."""
         cdef Py_ssize_t i, j, start, width = len(totals)
@@ -248,7 +249,7 @@ cdef class SparseRows:
                 for j in range(start, self.e[i]):
                     row[self.k[j]] = self.c[j]
                 sums.add(row, NULL, width, x[i])
-        return sums.finish()
+        return sums.finish(length_norm, length_power)
 
 
 cdef SparseRows empty_rows(Py_ssize_t n, Py_ssize_t entries):

@@ -144,11 +144,14 @@ class SqlCounts(Places):
         alphas: list[float],
         unseen: bool,
         complement: bool = False,
+        length_norm: float = 0.0,
+        length_power: float = 0.0,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self._cells(tokens.fingerprints).log_likelihood_grid(
-            tokens.counts, self.totals, self.features, alphas, unseen, complement
-        )
+            tokens.counts, self.totals, self.features, alphas, unseen, complement, length_norm,
+            length_power,
+        )  # fmt: skip
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None

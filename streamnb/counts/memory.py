@@ -230,10 +230,18 @@ class MemoryCounts:
         alphas: list[float],
         unseen: bool,
         complement: bool = False,
+        length_norm: float = 0.0,
+        length_power: float = 0.0,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, unseen, complement
+            tokens.fingerprints,
+            tokens.counts,
+            alphas,
+            unseen,
+            complement,
+            length_norm,
+            length_power,
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:

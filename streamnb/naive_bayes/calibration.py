@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
-from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
-from streamnb.naive_bayes.recalibration import MIN_ERROR, LabelStep, SystemPool
+from streamnb.naive_bayes.recalibration import LabelStep, SystemPool
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.scores import best_index, probabilities
 
@@ -40,22 +39,6 @@ class Prediction(NamedTuple):
     log_likelihoods: list[list[list[float]]]
     system_scores: list[list[float]]
     scores: list[float]
-
-
-class _LabelBelief(NamedTuple):
-    """The message and its label, as the estimators see them.
-
-    `position` is that of the label, and `best` that of the prediction, among the active classes.
-    `posterior` and `noise_rates` are by active class. A smaller `noise_weight` means that the label
-    is more credible.
-    """
-
-    position: int
-    best: int
-    posterior: list[float]
-    noise_rates: list[float]
-    noise_weight: float
-    sampling_weight: float
 
 
 @dataclass(eq=False)
@@ -165,8 +148,16 @@ class Calibration:
             deltas |= self.reliability.learn(predicted, class_index)
         posterior = [noise_weight * p for p in posterior]
         posterior[position] += 1 - noise_weight
-        belief = _LabelBelief(position, best, posterior, rates, noise_weight, sampling_weight)
-        deltas |= self._learn_systems(prediction, belief, mix_weight)
+        step = LabelStep(
+            class_index, active, posterior[position], mix_weight, prediction.length_bin,
+            sampling_weight, best,
+        )  # fmt: skip
+        if sampling_weight == 1:
+            deltas |= self.noise.learn(posterior, active, position)
+        deltas |= self.recalibration.learn(
+            prediction.log_likelihoods, prediction.system_scores, step, rates, noise_weight,
+            self.noise.fixed != 0,
+        )  # fmt: skip
         return 1.0 if self.noise.fixed == 0 else posterior[position], deltas
 
     def _noise_weight(self, noise_weight: float, decay: float) -> float:
@@ -179,30 +170,6 @@ class Calibration:
         return (
             noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
         )
-
-    def _learn_systems(
-        self, prediction: Prediction, belief: _LabelBelief, mix_weight: float
-    ) -> dict[str, Any]:
-        """Update slopes, label noise and weights of systems. Return the changes for the receipt."""
-        active, position = prediction.active, belief.position
-        deltas: dict[str, Any] = {}
-        system_proba, targets, label_proba, errors = _core.system_posteriors(
-            prediction.system_scores, belief.noise_rates, position, belief.noise_weight
-        )
-        if max(errors) >= MIN_ERROR:
-            step = LabelStep(
-                active[position], active, belief.posterior[position], mix_weight,
-                prediction.length_bin, belief.sampling_weight, belief.best,
-            )  # fmt: skip
-            deltas |= self.recalibration.learn(
-                prediction.log_likelihoods, system_proba, targets, errors, step
-            )
-        if belief.sampling_weight == 1:
-            deltas |= self.noise.learn(belief.posterior, active, position)
-            if self.noise.fixed == 0:  # every label is trusted
-                label_proba = [proba[position] for proba in system_proba]
-            deltas |= self.recalibration.learn_weights(label_proba, mix_weight)
-        return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""

@@ -129,14 +129,15 @@ class ClassReliability(ClassSums):
 
     def is_ready(self, class_index: int | None) -> bool:
         """Return whether programs can act on predictions of a class without review."""
-        correct, wrong = self.counts(class_index)
+        correct, wrong = self.sums(class_index)
         return correct >= self.MIN_CORRECT and correct >= self.CORRECT_PER_WRONG * wrong
 
     def learn(self, predicted: int, class_index: int) -> dict[str, list[int]]:
         """Count a prediction, and return the change for the receipt."""
-        _, wrong = self.counts(predicted)
         is_correct = predicted == class_index
-        if self.is_ready(predicted) or (not is_correct and wrong >= self._MAX_WRONG):
+        if self.is_ready(predicted) or (
+            not is_correct and self.sums(predicted)[1] >= self._MAX_WRONG
+        ):
             return {}
         return self.add(predicted, [int(is_correct), int(not is_correct)])
 

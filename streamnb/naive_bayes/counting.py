@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -49,12 +48,7 @@ _MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
 
 def round_to_grid(factor: float) -> float:
     """Return the nearest multiple of 2^-10; sums of such multiples are exact."""
-    return round(factor / _GRID) * _GRID
-
-
-@lru_cache(maxsize=1 << 12)
-def _power(used: int, power: float) -> float:
-    return math.sqrt(used) if power == 0.5 else _core.exp(power * _core.log(used))
+    return _core.round_to(_GRID, factor)
 
 
 CacheEntry = TypeVar("CacheEntry")
@@ -173,9 +167,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     def _length_divisor(self, used: int) -> float:
         """Return the divisor of the log-likelihoods of `used` distinct features."""
-        if not self.length_norm or not used:
-            return 1.0
-        return self.length_norm * _power(used, self._length_power())
+        return _core.length_divisor(self.length_norm or 0.0, used, self._length_power())
 
     def _length_power(self) -> float:
         return self.length_norm_power
@@ -203,9 +195,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def compute_log_likelihoods(self, tokens: TokenCounts, factor: float = 1.0) -> list[float]:
         """Compute `log_likelihoods` without the cache, with `factor` times alpha."""
         sums, used = self._sums(tokens, factor)
-        if not self.length_norm or not used:
-            return sums
-        return _core.divide([sums], self._length_divisor(used))[0]
+        divisor = self._length_divisor(used)
+        return [total / divisor for total in sums]
 
     def _scores(self, x: Any) -> list[float]:
         pairs = zip(self._log_prior(), self.log_likelihoods(x), strict=True)

@@ -203,27 +203,28 @@ class MultinomialNB(MultinomialParameters, CountingNB):
             power = share * _COMPLEMENT_POWER + (1 - share) * power
         return power
 
-    def _grid(self, tokens: TokenCounts, factors: Sequence[float]) -> tuple[list[list[float]], int]:
-        """Return the log-likelihoods (factors, K) without length normalisation, and their features.
+    def _grid(
+        self, tokens: TokenCounts, factors: Sequence[float], length_norm: float = 0.0
+    ) -> tuple[list[list[float]], int]:
+        """Return the log-likelihoods (factors, K), and the number of features they include.
 
-        The second result is the number of features that the sums include.
+        Without `length_norm`, they are not normalised.
         """
-        alpha = self._smoothing()
+        alpha, has_complement = self._smoothing(), self._has_complement
         return self.counts.log_likelihood_grid(
             tokens,
             [alpha * factor for factor in factors],
             self.unseen == "smooth",
-            self._has_complement,
+            has_complement,
+            length_norm,
+            self._length_power() if has_complement else self.length_norm_power,
         )
 
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
         """Return the log-likelihood of each class for each of several factors of alpha."""
-        grid, used = self._grid(tokens, factors)
-        if not self.length_norm or not used:
-            return grid
-        return _core.divide(grid, self._length_divisor(used))
+        return self._grid(tokens, factors, self.length_norm or 0.0)[0]
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         (sums,), used = self._grid(tokens, (factor,))

@@ -399,22 +399,6 @@ class SystemPool(OnlineEstimator):
         """Return the index of the system with the largest weight."""
         return best_index(self.log_weights)
 
-    def scores(
-        self,
-        log_likelihoods: list[list[list[float]]],
-        active: list[int],
-        length_bin: int | None = None,
-    ) -> list[list[float]]:
-        """Return the scores of the `active` classes by each system (`Recalibration.scores`)."""
-        return [
-            _core.combine_scores(system.shared, system.by_length.get(length_bin), values, active)
-            for system, values in zip(self.systems, log_likelihoods, strict=True)
-        ]
-
-    def pooled(self, scores: list[list[float]]) -> list[float]:
-        """Return log P of each class, given its scores by each system."""
-        return scores[0] if len(scores) == 1 else _core.pool_scores(scores, self.log_weights)
-
     def learn_weights(self, label_proba: list[float], weight: float = 1.0) -> dict[str, Any]:
         """Multiply each weight by the label's probability by that system.
 
@@ -427,21 +411,37 @@ class SystemPool(OnlineEstimator):
     def learn(
         self,
         log_likelihoods: list[list[list[float]]],
-        proba: list[list[float]],
-        targets: list[list[float]],
-        errors: list[float],
+        scores: list[list[float]],
         step: LabelStep,
+        rates: list[float],
+        noise_weight: float,
+        noise: bool,
     ) -> dict[str, Any]:
-        """Take a gradient step of each system (`Recalibration.learn`), and return the changes."""
-        changes: list[Any] = [
-            system.learn(values, shares, step, target) if error >= MIN_ERROR else ((), ())
-            for system, values, shares, target, error in zip(
-                self.systems, log_likelihoods, proba, targets, errors, strict=True
-            )
-        ]
-        deltas: dict[str, Any] = {"recalibration": [change[0] for change in changes]}
-        if step.length_bin is not None:
-            deltas["lengths"] = [(step.length_bin, [change[1] for change in changes])]
+        """Take a gradient step of each system (`Recalibration.learn`), then update the log-weights.
+
+        Return the changes. If the user labels mistakes only, the log-weights do not change.
+
+        Parameters
+        ----------
+        log_likelihoods, scores
+            The prediction of each system.
+        step
+            The label and its weights.
+        rates, noise_weight
+            Fraction of wrong labels of each active class, and the weight of the label noise.
+        noise
+            Whether labels can be wrong. Otherwise log-weights learn from the label's class.
+        """
+        shared, lengths, *proba = _core.learn_systems(
+            self.systems, log_likelihoods, scores, rates, noise_weight, step, MIN_ERROR
+        )
+        deltas: dict[str, Any] = {}
+        if shared is not None:
+            deltas["recalibration"] = shared
+            if step.length_bin is not None:
+                deltas["lengths"] = [(step.length_bin, lengths)]
+        if step.sampling_weight == 1:
+            deltas |= self.learn_weights(proba[0 if noise else 1], step.mix_weight)
         return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:

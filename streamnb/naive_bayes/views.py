@@ -193,17 +193,13 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             model.system_log_likelihoods(view, self._factors)
             for model, view in zip(self._view_models, views, strict=True)
         ]
-        log_likelihoods = _core.clip_views(by_view, active, self.bound if len(active) > 1 else None)
-        system_scores: list[list[float]] = []
-        scores: list[float] = []
-        if len(active) > 1:  # a single class has no other score to compare with
-            system_scores = self.calibration.recalibration.scores(
-                log_likelihoods, active, length_bin
-            )
-            scores = self.calibration.recalibration.pooled(system_scores)
+        pool = self.calibration.recalibration
         prediction = Prediction(
-            views, key, active, length_bin, log_likelihoods, system_scores, scores
-        )
+            views, key, active, length_bin,
+            *_core.predict_systems(
+                pool.systems, pool.log_weights, by_view, active, length_bin, self.bound
+            ),
+        )  # fmt: skip
         object.__setattr__(self, "_cache", prediction)
         return prediction
 

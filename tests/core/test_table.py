@@ -147,6 +147,12 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
         )
         assert same == (grid, used)
         assert table.log_likelihood_grid(message, counts, [], *options) == ([], used)
+        for power in (0.5, 2 / 3):
+            (normalized,), _ = table.log_likelihood_grid(
+                message, counts, [0.3], *options, 0.8, power
+            )
+            divisor = 0.8 * float(used) ** power
+            assert normalized == pytest.approx([x / divisor for x in expected], rel=1e-13)
         assert grid[0] == sums
         order = rng.permutation(100)
         shuffled = table.log_likelihood_grid(message[order], counts[order], [0.3], *options)
