@@ -159,9 +159,8 @@ cdef class GramScanner:
                 continue
             hash = snb_mix64(gram ^ self.key.k0) ^ self.key.k1
             hash = hash if hash else GOLDEN  # 0 marks a free slot
-            if enter_hash(self.slots, mask, hash):
-                out[count] = hash
-                count += 1
+            out[count] = hash
+            count += enter_hash(self.slots, mask, hash)
         return fingerprints[:count], new_ones(count)
 
     cdef nested(self, Py_ssize_t used):

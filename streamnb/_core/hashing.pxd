@@ -56,6 +56,7 @@ cdef extern from *:
     #endif
     #define SNB_LANES 16
     #define SNB_LONGEST 12
+    #define SNB_BEYOND 24
     /* The same hash of up to SNB_LANES texts with equally many 8-byte words, interleaved: the
        latency of one text is hidden by the work on the others. */
     SNB_WIDER static void snb_siphash13_side_by_side(uint64_t k0, uint64_t k1, const uint64_t (*words)[SNB_LANES],
@@ -78,10 +79,12 @@ cdef extern from *:
             out[i] = v0 ^ v1 ^ v2 ^ v3;
         }
     }
-    /* The same hash of many texts: text i is sizes[i] bytes at p + starts[i]. */
+    /* The same hash of many texts: text i is sizes[i] bytes at p + starts[i]. SNB_BEYOND bytes
+       beyond the last text are readable. */
     static void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts,
                                    const uint32_t *sizes, uint64_t *out, ptrdiff_t count) {
-        uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], hashes[SNB_LANES];
+        uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], hashes[SNB_LANES], last;
+        const uint8_t *text;
         ptrdiff_t texts[SNB_LONGEST][SNB_LANES], at;
         int waiting[SNB_LONGEST] = {0}, full, lane, b;
         for (at = 0; at <= count + SNB_LONGEST; at++) {
@@ -93,9 +96,12 @@ cdef extern from *:
                 }
                 lane = waiting[full]++;
                 texts[full][lane] = at;
-                for (b = 0; b <= full; b++) words[full][b][lane] = snb_load64(p + starts[at] + 8 * b);
-                words[full][full][lane] &= ~(~(uint64_t)0 << (8 * (sizes[at] & 7)));
-                words[full][full][lane] |= (uint64_t)sizes[at] << 56;
+                text = p + starts[at];
+                last = snb_load64(text + 8 * full) & ~(~(uint64_t)0 << (8 * (sizes[at] & 7)));
+                /* The number of words is unpredictable, so the first three are always copied. */
+                for (b = 0; b < 3; b++) words[full][b][lane] = snb_load64(text + 8 * b);
+                for (; b < full; b++) words[full][b][lane] = snb_load64(text + 8 * b);
+                words[full][full][lane] = last | (uint64_t)sizes[at] << 56;
             } else full = (int)(at - count) % SNB_LONGEST;  /* flush the incomplete lanes */
             if (waiting[full] == SNB_LANES || (at >= count && waiting[full])) {
                 snb_siphash13_side_by_side(k0, k1, (const uint64_t (*)[SNB_LANES])words[full], full + 1, hashes);
@@ -117,6 +123,8 @@ cdef extern from *:
         return x ^ (x >> 31);
     }
     """
+    enum:
+        SNB_BEYOND
     uint64_t snb_siphash13(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
     uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
     void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts, const uint32_t *sizes,
@@ -185,9 +193,10 @@ cdef inline uint64_t clear_slots(uint64_t *slots, Py_ssize_t hashes) noexcept no
 cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
     """Add a hash to a set. Return False if the set has it already."""
     cdef uint64_t slot = hash & mask
-    while slots[slot] and slots[slot] != hash:
+    cdef bint is_new
+    # A branch on whether the hash is new would be unpredictable.
+    while (slots[slot] != 0) & (slots[slot] != hash):
         slot = (slot + 1) & mask
-    if slots[slot]:
-        return False
+    is_new = slots[slot] == 0
     slots[slot] = hash
-    return True
+    return is_new

@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 from streamnb._core.arrays cimport grown, new_array, new_ones
 from streamnb._core.buffers cimport buffer_room, lowered
-from streamnb._core.hashing cimport clear_slots, enter_hash, read_key, slot_mask, snb_siphash13_many, utf8
+from streamnb._core.hashing cimport SNB_BEYOND, clear_slots, enter_hash, read_key, slot_mask, snb_siphash13_many, utf8
 from streamnb._core.markup cimport is_encoded
 from streamnb._core.table cimport GOLDEN
 
@@ -149,9 +149,8 @@ cdef class PairScanner:
         for i in range(self.used):
             hash = self.hashes[i]
             hash = hash if hash else GOLDEN  # 0 marks a free slot
-            if enter_hash(self.slots, mask, hash):
-                self.hashes[kept], self.starts[kept], self.sizes[kept] = hash, self.starts[i], self.sizes[i]
-                kept += 1
+            self.hashes[kept], self.starts[kept], self.sizes[kept] = hash, self.starts[i], self.sizes[i]
+            kept += enter_hash(self.slots, mask, hash)
         self.used = kept
 
     def add(self, bytes data, bytes spans=None):
@@ -224,7 +223,7 @@ cdef class PairScanner:
         cdef bytes names = None
         cdef uint8_t *to
         if self.used:
-            buffer_room(&self.text, 8)  # the hash reads up to 8 bytes beyond the end
+            buffer_room(&self.text, SNB_BEYOND)
             self.drop_repeated()
         fingerprints = new_array(self.used, cnp.NPY_UINT64)
         counts = new_ones(self.used)
