@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import re
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -32,6 +31,7 @@ from typing import (
 from streamnb.constraints import Constraint
 from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.locks import ForkSafeLock
+from streamnb.patterns import lazy_pattern
 
 # "formula": read at prediction time. It can change at any time; runs that differ only in it share
 # their counts. "counts": determines the features and counts; fixed after the first message.
@@ -179,7 +179,7 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
     return __init__
 
 
-_SECTION = re.compile(r"\n\n *Parameters\n *-+\n((?: *\S.*\n?)*)")
+_SECTION = lazy_pattern(r"\n\n *Parameters\n *-+\n((?: *\S.*\n?)*)")
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import colorsys
-import re
 from functools import lru_cache
 
 from streamnb._core.style_values import INHERITED, MIN_OPACITY, PARENT, TRANSPARENT, UNKNOWN
+from streamnb.patterns import lazy_pattern
 
-COLOUR = re.compile(
+COLOUR = lazy_pattern(
     rb"#([0-9a-f]{3,8})\b|(rgb|hsl|hwb|oklab|oklch|lab|lch|color)a?\(([^()]{1,80})\)"
     rb"|(?<![\w-])([a-z]++)(?![(-])"
 )
-_NOT_HEX = re.compile(rb"[^0-9a-f]")
+_NOT_HEX = lazy_pattern(rb"[^0-9a-f]")
 _HUE_UNITS = {b"turn": 1.0, b"rad": 0.15915494, b"grad": 0.0025, b"deg": 1 / 360, b"": 1 / 360}
-_COMPONENT = re.compile(rb"([+-]?[\d.]{1,20}(?:e-?\d)?)(%|[a-z]{0,4})\Z")
+_COMPONENT = lazy_pattern(rb"([+-]?[\d.]{1,20}(?:e-?\d)?)(%|[a-z]{0,4})\Z")
 # Named colours of CSS Color Module Level 4, system colours of a light theme, and the initial one.
 _COLOUR_NAMES = b"""
 aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc

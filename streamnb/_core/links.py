@@ -7,15 +7,17 @@ import unicodedata
 from itertools import islice
 from urllib.parse import unquote_to_bytes
 
-_BEFORE_PATH = re.compile(rb"(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.I)
+from streamnb.patterns import lazy_pattern
+
+_BEFORE_PATH = lazy_pattern(rb"(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.I)
 _MAX_HOST = 1000  # bytes; a host has at most 253 characters
 _DELIMITERS = frozenset("/\\?#@")  # characters that a host cannot have
 # characters that browsers leave out of hosts, because readers do not see them
-_IGNORED = re.compile("[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff]+")
+_IGNORED = lazy_pattern("[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff]+")
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a dot
 # An encoded address within another one. Proofpoint writes - for % and _ for / (URL Defense 2).
-_TARGET = re.compile(rb"https?(?:(%(?:25)*3a%(?:25)*2f%(?:25)*2f)|-3a__)([^&?#]{3,2000})", re.I)
-_DASHED_BYTE = re.compile(rb"-([0-9a-f]{2})", re.I)
+_TARGET = lazy_pattern(rb"https?(?:(%(?:25)*3a%(?:25)*2f%(?:25)*2f)|-3a__)([^&?#]{3,2000})", re.I)
+_DASHED_BYTE = lazy_pattern(rb"-([0-9a-f]{2})", re.I)
 _MAX_TARGETS = 20  # addresses read from one link
 _MAX_ENCODINGS = 3
 

@@ -22,14 +22,15 @@ from streamnb._core.styles import (
     split_importance,
     without_comments,
 )
+from streamnb.patterns import lazy_pattern
 
-_SIMPLE = re.compile(
+_SIMPLE = lazy_pattern(
     rb"(\*|[a-z][\w-]*|[.#][\w\x80-\xff-]+)|(\[[^\]]*\]|:first-child|:nth-child\([^()]*\))"
     rb"|:not\(([^()]*)\)",
     re.I,
 )
-_COMBINATOR = re.compile(rb"\s*([>+~])\s*|\s+")
-_ATTRIBUTE = re.compile(
+_COMBINATOR = lazy_pattern(rb"\s*([>+~])\s*|\s+")
+_ATTRIBUTE = lazy_pattern(
     rb"\[\s*([\w-]+)\s*"
     rb"(?:([~|^*$]?=)\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'\]]*))\s*([is])?\s*)?\]",
     re.I,
@@ -41,27 +42,27 @@ _CASELESS_ATTRIBUTES = frozenset(
     media method multiple nohref noresize noshade nowrap readonly rel rev rules scope scrolling
     selected shape target text type valign valuetype vlink""".split()
 )
-_POSITION = re.compile(rb":nth-child\(\s*([+-]?\d*n)?\s*([+-]?\s*\d+)?\s*\)")
+_POSITION = lazy_pattern(rb":nth-child\(\s*([+-]?\d*n)?\s*([+-]?\s*\d+)?\s*\)")
 _NAMED_POSITIONS = {
     b":first-child": b":nth-child(1)",
     b":nth-child(odd)": b":nth-child(2n+1)",
     b":nth-child(even)": b":nth-child(2n)",
 }
-_ROOT = re.compile(rb"(?:html)?:root\b", re.I)
+_ROOT = lazy_pattern(rb"(?:html)?:root\b", re.I)
 _IS = rb":(?:is|where|-webkit-any)\("
 # One compound in :is(); a tag only where the compound around it begins. No name continues it.
-_SINGLE_IS = re.compile(
+_SINGLE_IS = lazy_pattern(
     rb"(?:(?<![^\s>+~(])%b\s*|%b\s*(?=[.#\[:]))([^\s(),>+~]+)\s*\)(?![\w\x80-\xff-])" % (_IS, _IS),
     re.I,
 )
 _QUOTED = rb"\"[^\"]*+\"|'[^']*+'"
 # An item of a list; all that follows an unclosed bracket or quotation mark is one item.
-_LIST_ITEM = re.compile(
+_LIST_ITEM = lazy_pattern(
     rb"(?:[^,()\[\"']++|%b|\[(?:[^\]\"']++|%b)*+\]|\((?:[^()]++|\([^()]*+\))*+\)|[()\[\"'].*+)++"
     % (_QUOTED, _QUOTED),
     re.S,
 )
-_MARKED = re.compile(rb"\xff(.)", re.S)
+_MARKED = lazy_pattern(rb"\xff(.)", re.S)
 
 
 class Compound(NamedTuple):
@@ -204,14 +205,14 @@ _MAX_CHECKS = 1 << 18  # comparisons of rules with elements of a page; they take
 _MAX_CACHED = 4096  # styles of elements of a page
 _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: windows of all readers are between these widths
 
-_BRACE = re.compile(rb"[{}]")
+_BRACE = lazy_pattern(rb"[{}]")
 _WIDTHS = rb"(?:\s*(?:and\s+)?\((?:min|max)-(?:device-)?width\s*:\s*\d+px\s*\)){0,4}"
-_MEDIA = re.compile(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
-_RANGE = re.compile(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
-_BOTH_SCHEMES = re.compile(rb"prefers-color-scheme\s*:\s*(light|dark)")
-_NOT_OTHERS = re.compile(rb"\s*not\s+(?:print|speech)\s*")
-_STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
-_WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
+_MEDIA = lazy_pattern(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
+_RANGE = lazy_pattern(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
+_BOTH_SCHEMES = lazy_pattern(rb"prefers-color-scheme\s*:\s*(light|dark)")
+_NOT_OTHERS = lazy_pattern(rb"\s*not\s+(?:print|speech)\s*")
+_STRING = lazy_pattern(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
+_WIDTH = lazy_pattern(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
 class _Selector(NamedTuple):
@@ -284,13 +285,13 @@ class Context(NamedTuple):
 
 
 _NO_CONTEXT = Context()
-_SUPPORTED = re.compile(rb"\(\s*([a-z-]+)\s*:")
+_SUPPORTED = lazy_pattern(rb"\(\s*([a-z-]+)\s*:")
 # Properties of all mail programs that read `@supports`.
 _KNOWN_PROPERTIES = frozenset(
     b"""background color display filter flex float font-size grid height margin max-width min-width
     object-fit opacity overflow padding position transform visibility width""".split()
 )
-_NEGATION = re.compile(rb"\bnot\b")
+_NEGATION = lazy_pattern(rb"\bnot\b")
 _NOT_FIRST = b":nth-child(n+2)"
 
 

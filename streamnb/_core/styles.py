@@ -32,6 +32,7 @@ from streamnb._core.style_values import (
     TRANSPARENT,
     UNKNOWN,
 )
+from streamnb.patterns import lazy_pattern
 
 _ALTERNATIVES = (  # the last one has effect
     SHRINKS | ENLARGES,
@@ -54,13 +55,13 @@ _MAX_RESOLVED = 2000  # styles of a page in which var() is replaced
 _MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 ms
 _MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
 
-_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?|\n|(.)|\Z)", re.I | re.S)  # for example, \64 is d
+_ESCAPE = lazy_pattern(rb"\\(?:([0-9a-f]{1,6})\s?|\n|(.)|\Z)", re.I | re.S)  # for example, \64 is d
 # An escaped character is text, not syntax. A byte that UTF-8 does not have marks it.
-_SYNTAX = re.compile(rb"[^\w\x80-\xff-]")
-_COMMENTS = re.compile(rb"(?:/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->)++")
+_SYNTAX = lazy_pattern(rb"[^\w\x80-\xff-]")
+_COMMENTS = lazy_pattern(rb"(?:/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->)++")
 # The bytes around comments within a word, a number with its unit, or the name of a function.
-_NEIGHBOURS = re.compile(rb"[\w\\\x80-\xff#@+-][\w\\\x80-\xff(%-]")
-_LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
+_NEIGHBOURS = lazy_pattern(rb"[\w\\\x80-\xff#@+-][\w\\\x80-\xff(%-]")
+_LENGTH = lazy_pattern(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
 # Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
     b"": 1.0, b"px": 1.0, b"pt": 4 / 3, b"pc": 16.0, b"in": 96.0, b"cm": 37.8, b"mm": 3.78,
@@ -68,38 +69,41 @@ _PIXELS = {
     b"vmin": 10.0, b"vmax": 10.0, b"%": 1.0,
 }  # fmt: skip
 _RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # units relative to the parent's font
-_ABSOLUTE_SIZES = re.compile(rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|[a-z]+\(.*")
-_DISPLAYS = re.compile(
+_ABSOLUTE_SIZES = lazy_pattern(rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|[a-z]+\(.*")
+_DISPLAYS = lazy_pattern(
     rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
     rb"|(?:inline|table|ruby|-webkit|-moz|-ms)(?:[ -].*)?|block .*"
 )
-_BREAKING_DISPLAYS = re.compile(
+_BREAKING_DISPLAYS = lazy_pattern(
     rb"block|flex|grid|list-item|flow-root|table.*|block .*|-(?:webkit|moz|ms)-(?!inline).*"
 )
 _NO_DISPLAYS = frozenset((b"none", b"table-column", b"table-column-group"))
 _CLIPPING = frozenset((b"hidden", b"clip", b"auto", b"scroll", b"overlay", b"hidden hidden"))
 _FONT_PERCENT = 0.16  # pixels
-_FUNCTION = re.compile(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
-_MATH = re.compile(rb"(calc|min|max|clamp)\((.*)\)", re.S)
-_WORDS = re.compile(rb"(?:[^\s()]++|\((?:[^()]++|\([^()]*+\))*+\))++")  # a function is one word
-_SUM = re.compile(rb"\s[+-]\s")
-_VARIABLE = re.compile(rb"var\(\s*+(--[\w\x80-\xff-]{1,64})\s*+(?:,((?:[^()]++|\([^()]*+\))*+))?\)")
+_FUNCTION = lazy_pattern(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
+_MATH = lazy_pattern(rb"(calc|min|max|clamp)\((.*)\)", re.S)
+_WORDS = lazy_pattern(rb"(?:[^\s()]++|\((?:[^()]++|\([^()]*+\))*+\))++")  # a function is one word
+_SUM = lazy_pattern(rb"\s[+-]\s")
+_VARIABLE = lazy_pattern(
+    rb"var\(\s*+(--[\w\x80-\xff-]{1,64})\s*+(?:,((?:[^()]++|\([^()]*+\))*+))?\)"
+)
 _QUARTER_TURNS = frozenset((b"90deg", b"270deg", b"-90deg", b".25turn", b"0.25turn", b"100grad"))
-_NO_OPACITY = re.compile(rb"opacity\s*[(=]\s*([\d.]+%?)")
-_IMPORTANT = re.compile(rb"!\s*important")
-_HACK = re.compile(rb"\xff[\x80-\xa0]")  # an escaped control character: for Internet Explorer only
+_NO_OPACITY = lazy_pattern(rb"opacity\s*[(=]\s*([\d.]+%?)")
+_IMPORTANT = lazy_pattern(rb"!\s*important")
+# an escaped control character: for Internet Explorer only
+_HACK = lazy_pattern(rb"\xff[\x80-\xa0]")
 
-_PICTURE = re.compile(rb"url\(|image-set\(|element\(|cross-fade\(|paint\(|color-mix\(")
+_PICTURE = lazy_pattern(rb"url\(|image-set\(|element\(|cross-fade\(|paint\(|color-mix\(")
 # functions and what separates the words of a background
-_NOT_BACKGROUND_WORD = re.compile(
+_NOT_BACKGROUND_WORD = lazy_pattern(
     rb"(?:[\w-]*+\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|[\s,/])++"
 )
-_BACKGROUND_WORD = re.compile(
+_BACKGROUND_WORD = lazy_pattern(
     rb"|[+-]?[\d.].*|none|(?:no-)?repeat(?:-[xy])?|space|round|scroll|fixed|local|left|right|top|bottom"
     rb"|center|auto|cover|contain|(?:border|padding|content)-box|text|unset|revert(?:-layer)?"
 )
 _PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"inset"))
-_SIZES = re.compile(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
+_SIZES = lazy_pattern(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
 
 
 class Style(NamedTuple):

@@ -12,6 +12,20 @@ from types import ModuleType
 # Modules of numpy that only add docstrings. Their import takes a tenth of the time of a message, so
 # empty modules replace them. No command shows numpy's docstrings.
 _DOCSTRING_MODULES = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
+# Modules of numpy with types of annotations, which take a twentieth of the time of a message.
+_TYPE_MODULES = ("numpy.typing", "numpy._typing")
+
+
+def _replace_types() -> ModuleType:
+    """Put a small module in the place of numpy's types, and return it.
+
+    Nothing reads annotations at run time until a further library is imported.
+    """
+    types = ModuleType("numpy.typing")
+    vars(types).update(NDArray=list, ArrayLike=list)
+    for name in _TYPE_MODULES:
+        sys.modules.setdefault(name, types)
+    return types
 
 
 def _prepare_collector() -> None:
@@ -67,11 +81,15 @@ def main() -> None:
             sys.modules.setdefault(name, ModuleType(name))
         if sys.argv[1:2] in (["filter"], ["classify"]):
             gc.disable()  # one message leaves little garbage
+            types = _replace_types()
             from streamnb.cli.quick import exit_status
 
             status = exit_status(sys.argv[1:])
             if status is not None:
                 _exit_at_once(status)
+            for name in _TYPE_MODULES:
+                if sys.modules[name] is types:
+                    del sys.modules[name]
             gc.enable()
         from streamnb.cli import group
 

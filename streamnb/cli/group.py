@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import click
 
 from streamnb import __version__
 from streamnb.cli.option_rules import check_options
+from streamnb.patterns import lazy_pattern
 
 
 class _Entry(NamedTuple):
@@ -224,7 +224,7 @@ def commands() -> None:
     """  # noqa: D301 (\b is click's mark for preformatted lines)
 
 
-_LONG_NUMBER = re.compile(r"(\d{60})\d+")  # the end of the line must stay readable
+_LONG_NUMBER = lazy_pattern(r"(\d{60})\d+")  # the end of the line must stay readable
 
 
 def _usage_error_text(error: click.ClickException) -> str:

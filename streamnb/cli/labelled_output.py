@@ -6,16 +6,16 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from streamnb.cli.unlabelled import Item, UnlabelledData
 from streamnb.corpus.tabular import normalize_names, to_cell
 from streamnb.errors import ConfigError
+from streamnb.patterns import lazy_pattern
 
 _RESULT_NAMES = ("label", "probability", "unsure")
-_LONE_SURROGATE = re.compile(
+_LONE_SURROGATE = lazy_pattern(
     "[\ud800-\udc7f\udd00-\udfff]"
 )  # without the escapes of bytes that are not UTF-8
 _BLANKS = str.maketrans("\t\r\n", "   ")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from unicodedata import normalize
 import click
 
 from streamnb.errors import ConfigError, StateError, StreamNBError, printable
+from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -136,8 +136,8 @@ def echo_result(as_json: bool, result: dict[str, Any], text: str) -> None:
 
 _MAX_DIGITS = 28  # digits of an integer whose spellings are compared; decimal's own precision
 _MODEL_HEAD = b"PK"  # the first bytes of a model file, a ZIP archive
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
-_SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
+_INVISIBLE = lazy_pattern("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_SEPARATORS = lazy_pattern(r"(?<=\w)[\s_-]+(?=\w)")
 
 
 def _as_number_text(name: str) -> str:
@@ -396,7 +396,7 @@ def load_classifier(path: str) -> Classifier:
     return classifier
 
 
-_SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
+_SPAN = lazy_pattern(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -25,13 +24,14 @@ from streamnb.errors import (
     describe_os_error,
     printable,
 )
+from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from streamnb.mailbox.watch.account import Account
     from streamnb.mailbox.watch.plan import FolderPlan
     from streamnb.mailbox.watch.watcher import Watcher
 
-_SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
+_SENDER = lazy_pattern(r"[^@\s<>]*@[^@\s<>]+")
 _MAX_PAUSE_S = 300.0  # maximum seconds between attempts to connect
 _MOVE_S = 1.0  # seconds within which a move in two steps deletes the original
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,16 @@ import yaml
 
 from streamnb.config.sections import Section, assign_key
 from streamnb.errors import ConfigError, convert_os_errors
+from streamnb.patterns import lazy_pattern
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50  # maximum depth of nested lists and mappings
 
 # 1e-3 is a number in YAML 1.2. PyYAML implements YAML 1.1, in which it is text. So the loader reads
 # it as a number, and the dumper quotes text of this form.
-_EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
+_EXPONENT = lazy_pattern(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
 
-_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_DECIMAL = lazy_pattern(r"[-+]?(?:0|[1-9][0-9]*)")
 
 
 class _RefusedError(yaml.MarkedYAMLError):

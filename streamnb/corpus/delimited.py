@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,17 +29,18 @@ from streamnb.corpus.tabular import (
 )
 from streamnb.data_format import DataFormat
 from streamnb.errors import CorpusError, printable
+from streamnb.patterns import lazy_pattern
 
 MAX_FIELD = 1 << 20  # maximum number of characters read of a text
 MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separated lines
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
-_SECONDS = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?")
-_YEAR = re.compile(r"[0-9]{4}(-[0-9]{2})?")  # a year, or a year and a month
+_SECONDS = lazy_pattern(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?")
+_YEAR = lazy_pattern(r"[0-9]{4}(-[0-9]{2})?")  # a year, or a year and a month
 _MAX_DATE = 40  # characters of a date
 MAX_SECONDS = 1e11  # the year 5138; milliseconds since 1970 are above it from 1973 on
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
 MAX_NAME_WORDS = 4  # maximum number of words in an unknown column name
-_NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*[)?]?")
+_NAME = lazy_pattern(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*[)?]?")
 # Known names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from streamnb.patterns import lazy_pattern
+
 # Some file systems have no ":" in names. Mail programs then write ";", "!" or "%3A", and shares of
 # Windows (CIFS) a private character of Unicode.
-_SEPARATOR = re.compile("(?:[:;!\uf022\uf03a]|%3A)2,", re.IGNORECASE)
+_SEPARATOR = lazy_pattern("(?:[:;!\uf022\uf03a]|%3A)2,", re.IGNORECASE)
 
 
 def split_maildir_flags(name: str) -> tuple[str, str, str]:

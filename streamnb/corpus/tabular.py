@@ -30,6 +30,7 @@ from streamnb.corpus.text_files import (
     read_lines,
 )
 from streamnb.errors import CorpusError, convert_os_errors, require_extra
+from streamnb.patterns import lazy_pattern
 from streamnb.storage import parse_json
 
 FORMATS = ("csv", "jsonl", "parquet", "fasttext")
@@ -227,7 +228,7 @@ def open_table(
 
 # A brace and the first key, or an empty object. The first object can be damaged, or too long for
 # the head of the file.
-_OBJECT_START = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}\s*$)', re.MULTILINE)
+_OBJECT_START = lazy_pattern(rb'\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}\s*$)', re.MULTILINE)
 
 
 def detect_format(path: Path, head: bytes) -> str | None:
@@ -248,7 +249,7 @@ def detect_format(path: Path, head: bytes) -> str | None:
 # CSV
 
 # A first line that declares the delimiter for spreadsheets.
-_DELIMITER_LINE = re.compile(r"sep=(.)\s*")
+_DELIMITER_LINE = lazy_pattern(r"sep=(.)\s*")
 _HEADER_LINES = 20  # number of first lines that are searched for a misplaced header
 
 

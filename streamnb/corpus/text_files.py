@@ -29,6 +29,7 @@ from streamnb.errors import (
     names_of_copies,
     require_extra,
 )
+from streamnb.patterns import lazy_pattern
 
 # Suffixes of compressed files, and their first bytes.
 COMPRESSIONS = {
@@ -58,7 +59,7 @@ _FOREIGN_FILES = {
         "not text; read it with pandas, and write it with to_csv(index=False)",
     ),
 }
-_ARFF_START = re.compile(rb"(?:\s|%[^\n]*\n)*@relation\s", re.IGNORECASE)
+_ARFF_START = lazy_pattern(rb"(?:\s|%[^\n]*\n)*@relation\s", re.IGNORECASE)
 # Exceptions of decompressors and parsers for damaged files.
 _COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
 DAMAGE_ERRORS = (ValueError, NotImplementedError, *_COMPRESSION_ERRORS)

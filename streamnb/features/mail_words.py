@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -12,12 +11,13 @@ from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Mail, Part, parse
 from streamnb.mail.decode import decode_transfer, transfer_encoding
 from streamnb.parameters import parameter, parameter_class
+from streamnb.patterns import lazy_pattern
 
 MAX_CACHED_FIELDS = 1000  # limit of the cache, because senders can invent any field names
 
 # Fields with the verdict of a filter (including streamnb), or with the state in a mail program. A
 # model that learns them would learn the label.
-STAMPED = re.compile(
+STAMPED = lazy_pattern(
     rb"x-(?:spam|bogosity|bogofilter|crm114|dspam|spambayes|spamprobe|spamd|rspamd|text-classification"
     rb"|streamnb|antispam|anti-spam|asf-spam|sa-|scanned|virus|amavis|mailscanner|barracuda|ironport"
     rb"|proofpoint|mimedefang|microsoft-antispam|ms-exchange-organization-scl|forefront-antispam"

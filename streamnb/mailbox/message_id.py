@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from streamnb.patterns import lazy_pattern
+
 _HEADER_BYTES = 1 << 15  # bytes of a message that are searched for the Message-ID
-_MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
-_HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
+_MESSAGE_ID = lazy_pattern(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
+_HEADER_END = lazy_pattern(rb"(?:\A|\n)\r?\n")
 
 
 def message_id(message: bytes) -> str:

@@ -28,6 +28,7 @@ from streamnb.database import FORMAT, POSTGRESQL, Database, TransientError
 from streamnb.errors import ConfigError, OutputError, StateError, damage_error
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.schema import SCHEMA
+from streamnb.patterns import lazy_pattern
 
 # psycopg's own warnings are off, because streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -65,7 +66,7 @@ _UNREACHABLE_REASONS = (
     "No route to host",
 )
 # Messages of libpq and of the resolver about a wrong part of the URL.
-_MALFORMED = re.compile(r"invalid (\w+ value|port number)|Servname not supported")
+_MALFORMED = lazy_pattern(r"invalid (\w+ value|port number)|Servname not supported")
 # The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
@@ -79,7 +80,7 @@ _SESSION_SETTINGS = (
     "SET idle_in_transaction_session_timeout = '1h'",
     "SET idle_session_timeout = 0",
 )
-_TABLE_NAMES = re.compile(
+_TABLE_NAMES = lazy_pattern(
     r"state|state_copy|ledger|watched|verdicts|site|undone|streamnb_format|(?:features|blocks)_[0-9]+"
 )
 

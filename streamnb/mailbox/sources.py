@@ -61,16 +61,16 @@ _FOLDER_DATA = lazy_pattern(
 # A message that a mail program has marked as deleted and will remove from the mbox later:
 # Thunderbird's flag 8, or the status D of c-client and Dovecot. (The D in a word such as "read"
 # does not count.)
-_DELETED = re.compile(
+_DELETED = lazy_pattern(
     rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$"
     rb"|x-status[ \t]*:[ \t]*(?-i:[A-Z]{0,9}D[A-Z]{0,9})[ \t]*$)",
     re.I | re.M,
 )
-_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_HEADER_END = lazy_pattern(rb"\r?\n\r?\n")
 _COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
-_FIELD = re.compile(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
+_FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:

@@ -22,11 +22,19 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import ERASED, HUMAN, Row, pack_tokens, places_in, unpack_tokens
+from streamnb.mailbox.ledger import (
+    ERASED,
+    HUMAN,
+    PROGRAM,
+    Row,
+    pack_tokens,
+    places_in,
+    unpack_tokens,
+)
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.stored_classifier import Outcome
-from streamnb.mailbox.undo import undone_messages
 
 WEB = "web"  # source of labels that the user sets on the page
 LIMITS = "record"  # name of the stored limits
@@ -360,6 +368,8 @@ class VerdictLog:
         int
             Number of messages erased.
         """
+        from streamnb.mailbox.undo import undone_messages  # here: `filter` needs none
+
         mailbox = self.mailbox
         mailbox.database.overwrite_deleted()
         erased_keys = set(keys)
@@ -397,6 +407,45 @@ class VerdictLog:
                 f"{self.mailbox.path}: {erased} erased, but traces stay in the file because "
                 "another process reads the database; stop it, then run this command again"
             )
+
+
+def learn_if_sure(mailbox: Mailbox, message: bytes, response: Response) -> Outcome | None:
+    """Learn a message with a sure verdict, with the program as the source of its label."""
+    if response.status == 2 or response.label is None:
+        return None
+    return mailbox.learn(message, response.label, PROGRAM, "filter")
+
+
+def record_verdict(
+    mailbox: Mailbox, message: bytes, response: Response, place: str, learn: bool
+) -> Outcome | None:
+    """Record a verdict after it was sent, and learn the message if the verdict is sure.
+
+    Parameters
+    ----------
+    mailbox
+        The mailbox that gave the verdict.
+    message, response
+        The message and its verdict.
+    place
+        Name of the listener, and the mail server's queue id if it is known. The Message-ID is
+        added.
+    learn
+        Whether to learn the message if the verdict is sure.
+
+    Returns
+    -------
+    Outcome or None
+        The result of learning, None if the message was not learned.
+
+    Raises
+    ------
+    StreamNBError
+        If the database cannot be written.
+    """
+    place = f"{place} {printable(message_id(message))}".strip()
+    VerdictLog(mailbox).note(message, response, place)
+    return learn_if_sure(mailbox, message, response) if learn else None
 
 
 def _erase_row(mailbox: Mailbox, row: Row) -> None:

@@ -12,11 +12,12 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from streamnb.errors import CorpusError, convert_os_errors, root_cause
 from streamnb.evaluate.compare import RunResults, read_run
+from streamnb.patterns import lazy_pattern
 
 _MAX_BYTES = 1 << 28  # limit in bytes of a file
 # A pair of surrogate escapes, another escape, or (group 1) half a pair. Half a pair is a byte of a
 # name that is not UTF-8, and strict JSON readers refuse it.
-_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
+_ESCAPE = lazy_pattern(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1 << 53)]

@@ -13,12 +13,13 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.verdict_log import LoggedVerdict
 from streamnb.mailbox.watch.account import Account
+from streamnb.patterns import lazy_pattern
 
 _MAX_CHARS = 100_000  # characters of a text to show
-_TAG = re.compile(r"<[^<>]*>")
-_BLANK = re.compile(r"\n\n\s*")
-_HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
-_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses to convert very long numbers
+_TAG = lazy_pattern(r"<[^<>]*>")
+_BLANK = lazy_pattern(r"\n\n\s*")
+_HIDDEN = lazy_pattern(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
+_HUGE = lazy_pattern(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses to convert very long numbers
 _LEVELS = 5  # number of tints for each sign
 # Log-odds (nats) that the page calls strong and shows with the darkest tint. With half the value,
 # most words of a typical verdict have this tint; with twice the value, hardly any.

@@ -14,14 +14,17 @@ SLOW = {"click", "rich", "scipy", "yaml", "pydantic", "narwhals", "pandas", "skl
 # Modules that a process for one message without a server needs for none of its steps.
 SPARED = {
     "streamnb.corpus",
+    "streamnb.mailbox.rebuild",
+    "streamnb.mailbox.service.mailboxes",
     "streamnb.mailbox.undo",
     "streamnb._core.styles",
     "streamnb._core.exact_sums",
 }
 SPARED |= {"pathlib", "urllib.parse", "socket", "html", "difflib", "webencodings"}
+SPARED |= {"concurrent.futures", "tempfile", "numpy._typing"}
 COMMANDS = {
     # It logs the verdict, with the message's digest and date, after the message has left.
-    "filter": (["filter"], SPARED - {"socket", "urllib.parse", "streamnb.mailbox.undo"}),
+    "filter": (["filter"], SPARED - {"socket", "urllib.parse"}),
     "classify": (["classify", "MESSAGE"], SPARED | {"hashlib"}),
     "learn": (["learn", "ham", "MESSAGE"], {"streamnb.corpus.tabular"}),
     "status": (["status"], {"streamnb.corpus.tabular"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -11,11 +10,12 @@ from contextlib import suppress
 from streamnb.errors import ConfigError, convert_os_errors
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.watched_file import WatchedFile
+from streamnb.patterns import lazy_pattern
 
 _LARGEST = 64 << 20  # limit in bytes of a file of aliases
 DELIMITERS = "+"  # characters that begin an extension, as Postfix's recipient_delimiter
 # a quoted local part with the same meaning without quotation marks (RFC 5321, 4.1.2)
-_NEEDLESSLY_QUOTED = re.compile(r"\"((?:[\w!#$%&'*+/=?^`{|}~-]|\.(?!\.))+)\"")
+_NEEDLESSLY_QUOTED = lazy_pattern(r"\"((?:[\w!#$%&'*+/=?^`{|}~-]|\.(?!\.))+)\"")
 
 
 def split_address(address: str) -> tuple[str, str]:

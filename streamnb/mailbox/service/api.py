@@ -22,11 +22,12 @@ from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.digest import digest, of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
-from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.response import JudgeOptions
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
+from streamnb.mailbox.verdict_log import learn_if_sure
 
 
 class Change(NamedTuple):

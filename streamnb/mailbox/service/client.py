@@ -114,7 +114,7 @@ class MailboxClient:
             If the database cannot be written.
         """
         if self._unrecorded is not None and self.mailbox is not None:
-            from streamnb.mailbox.service.mailboxes import record_verdict
+            from streamnb.mailbox.verdict_log import record_verdict
 
             record_verdict(self.mailbox, *self._unrecorded, "filter", self.learn)
 

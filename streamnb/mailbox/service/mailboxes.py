@@ -18,61 +18,17 @@ from streamnb.errors import (
     OutputError,
     StateError,
     StreamNBError,
-    printable,
 )
 from streamnb.locks import ForkSafeLock
-from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, is_url, user_path, users_folder
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import Guest, SiteModel
-from streamnb.mailbox.stored_classifier import Outcome
+from streamnb.mailbox.verdict_log import record_verdict
 
 _SLOW_FAILURE_S = 1.0  # seconds: after an error that took longer, later messages fail at once
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # seconds between attempts to reach a database
-
-
-def learn_if_sure(mailbox: Mailbox, message: bytes, response: Response) -> Outcome | None:
-    """Learn a message with a sure verdict, with the program as the source of its label."""
-    if response.status == 2 or response.label is None:
-        return None
-    return mailbox.learn(message, response.label, PROGRAM, "filter")
-
-
-def record_verdict(
-    mailbox: Mailbox, message: bytes, response: Response, place: str, learn: bool
-) -> Outcome | None:
-    """Record a verdict after it was sent, and learn the message if the verdict is sure.
-
-    Parameters
-    ----------
-    mailbox
-        The mailbox that gave the verdict.
-    message, response
-        The message and its verdict.
-    place
-        Name of the listener, and the mail server's queue id if it is known. The Message-ID is
-        added.
-    learn
-        Whether to learn the message if the verdict is sure.
-
-    Returns
-    -------
-    Outcome or None
-        The result of learning, None if the message was not learned.
-
-    Raises
-    ------
-    StreamNBError
-        If the database cannot be written.
-    """
-    from streamnb.mailbox.verdict_log import VerdictLog
-
-    place = f"{place} {printable(message_id(message))}".strip()
-    VerdictLog(mailbox).note(message, response, place)
-    return learn_if_sure(mailbox, message, response) if learn else None
 
 
 class NoMailboxError(LookupError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.line_writer import LineWriter
 from streamnb.mailbox.service.mailboxes import NoCommonVerdictError, NoMailboxError
 from streamnb.mailbox.service.response import Response
+from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _REPEAT_S = 60.0  # seconds before a warning of the same kind is repeated
 _MAX_KINDS = 1000  # maximum number of kinds of warnings, because clients choose some of the words
 _LONGEST_REASONS = 300  # characters of the reasons in a line
-_PLAIN = re.compile(r"[^\s\"=\\]+")
+_PLAIN = lazy_pattern(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
 # Causes of missing verdicts in the metrics; "error" for all others.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import smtplib
 import socket
 import ssl
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from streamnb.errors import root_cause
 from streamnb.mailbox.service.sockets import Address, is_ip, is_loopback, peer_host
+from streamnb.patterns import lazy_pattern
 
 PATIENCE_S = 300.0  # seconds without data from either side; RFC 5321, 4.5.3.2 recommends it
 # seconds for the answer to a whole message; RFC 5321, 4.5.3.2.6
@@ -24,10 +24,10 @@ _GREETING_S = 30.0  # seconds to connect to the next hop
 _LAST_WORDS_S = 0.05
 _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 # the first dot of a line is doubled for transport: RFC 5321, 4.5.2
-_DOTS = re.compile(rb"(\A|\r\n)\.")
-_UNPRINTABLE = re.compile(rb"[^ -~]")  # a reply is printable ASCII: RFC 5321, 4.2
+_DOTS = lazy_pattern(rb"(\A|\r\n)\.")
+_UNPRINTABLE = lazy_pattern(rb"[^ -~]")  # a reply is printable ASCII: RFC 5321, 4.2
 # code, mark and text of a line of a reply: RFC 5321, 4.2
-_REPLY_LINE = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?\r?\n")
+_REPLY_LINE = lazy_pattern(rb"([2-5]\d\d)(?:([ -])(.*))?\r?\n")
 _LONGEST_LINE = 1 << 12  # bytes of a line of a reply; RFC 5321, 4.5.3.1.5 allows 512
 _MOST_LINES = 1000  # lines of a reply; an EHLO has about 15
 _COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command

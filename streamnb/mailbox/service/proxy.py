@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import re
 import socket
 import ssl
 import threading
@@ -42,6 +41,7 @@ from streamnb.mailbox.service.server import (
     ConnectionHandler,
 )
 from streamnb.mailbox.service.smtp_connection import LARGEST, LmtpConnection, SmtpConnection
+from streamnb.patterns import lazy_pattern
 
 _RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
 # Seconds of the end before the log names the next hop that the server waits for. At half, content
@@ -51,10 +51,10 @@ _MOST_RECIPIENTS = 1000  # recipients of a message; RFC 5321 requires at least 1
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 # Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
-_ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
+_ATTRIBUTE = lazy_pattern(r"([A-Za-z]+)=([!-~]{1,255})")
 _ACTIONS = {"4": "deferred", "5": "refused"}  # actions of the next hop by the digit of its reply
-_BARE_CR = re.compile(rb"\r(?!\n)")
-_HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
+_BARE_CR = lazy_pattern(rb"\r(?!\n)")
+_HEX_PAIR = lazy_pattern(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
 
 def proxy(

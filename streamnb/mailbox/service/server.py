@@ -17,7 +17,7 @@ from typing import Any
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
-from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import ANSWER_S
@@ -31,6 +31,7 @@ from streamnb.mailbox.service.sockets import (
     peer_host,
     watchdog_interval,
 )
+from streamnb.mailbox.verdict_log import record_verdict
 
 DRAIN_S = 20.0  # seconds to finish current messages when the server stops
 # Seconds for a client to begin a message when the server stops. Postfix begins within milliseconds,

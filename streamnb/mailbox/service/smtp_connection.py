@@ -14,6 +14,7 @@ from aiosmtpd.smtp import SMTP
 
 from streamnb.mailbox.service.memory_budget import MessageMemory
 from streamnb.mailbox.service.server import IDLE_S, Activity
+from streamnb.patterns import lazy_pattern
 
 LARGEST = 50 << 20  # bytes of a message
 _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
@@ -24,8 +25,8 @@ _MOST_LINES = 1_000_000  # lines of a message
 _CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
 _LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4.2)
 # an address in angle brackets, of which a quoted string or an escaped character can be a part
-_PATH = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
-_BARE_ADDRESS = re.compile(r"[^\s<>]+")
+_PATH = lazy_pattern(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
+_BARE_ADDRESS = lazy_pattern(r"[^\s<>]+")
 
 # aiosmtpd's log is off, because clients could fill it.
 logging.getLogger("mail.log").addHandler(logging.NullHandler())

@@ -7,8 +7,10 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 
-_SHIFTED = re.compile(r"&([A-Za-z0-9+,]*)-")
-_TO_ENCODE = re.compile(r"&|[^ -~]+")
+from streamnb.patterns import lazy_pattern
+
+_SHIFTED = lazy_pattern(r"&([A-Za-z0-9+,]*)-")
+_TO_ENCODE = lazy_pattern(r"&|[^ -~]+")
 
 
 def encode_folder_name(name: str) -> str:

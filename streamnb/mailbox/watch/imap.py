@@ -36,6 +36,7 @@ from streamnb.mailbox.watch.folder_names import (
     find_folder,
     names_by_text,
 )
+from streamnb.patterns import lazy_pattern
 
 _TIMEOUT_S = 30.0  # seconds to wait for an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
@@ -51,7 +52,7 @@ _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server 
 _GARBLED = (LookupError, AttributeError, TypeError, AssertionError)
 _PLACEHOLDER_SENDER = b"Microsoft Exchange Server"
 _PLACEHOLDER_BYTES = 1 << 14  # bytes of a message that are searched for this sender
-_LITERAL = re.compile(r"\[?\bb(['\"])(.*?)\1\]?", re.S)
+_LITERAL = lazy_pattern(r"\[?\bb(['\"])(.*?)\1\]?", re.S)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())

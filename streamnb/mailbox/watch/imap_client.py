@@ -9,14 +9,16 @@ from typing import Any
 
 import imapclient
 
+from streamnb.patterns import lazy_pattern
+
 # An answer to LIST: attributes, delimiter and name. The name can lack its quotes, or contain some.
 # Extended data (RFC 5258) can follow.
-_FOLDER = re.compile(
+_FOLDER = lazy_pattern(
     rb' *(?:\(([^)]*)\)|NIL) +(?:"(.*?)"|NIL) +(.+?)(?: \("[A-Z-]+" .*\))?', re.I | re.S
 )
 _MAX_LINE = 8192  # bytes; the time of the pattern is quadratic
 # The UIDs of an answer to SEARCH in the form of IMAP4rev2 (RFC 9051), such as "1:3,7".
-_ESEARCH_UIDS = re.compile(rb" ALL ([0-9:,]+)", re.I)
+_ESEARCH_UIDS = lazy_pattern(rb" ALL ([0-9:,]+)", re.I)
 _MAX_UIDS = 1 << 20  # UIDs of such an answer that are read; they take 60 MB
 
 

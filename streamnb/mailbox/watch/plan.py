@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streamnb.mailbox.service.addresses import canonical_address
+from streamnb.patterns import lazy_pattern
 
 # Pattern of quoted names and comments.
-_NOT_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
-_ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
-_BARE = re.compile(r"[^<>\s,;:]+@[^<>\s,;:]+")
+_NOT_ADDRESS = lazy_pattern(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
+_ANGLED = lazy_pattern(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
+_BARE = lazy_pattern(r"[^<>\s,;:]+@[^<>\s,;:]+")
 
 
 @dataclass(frozen=True)

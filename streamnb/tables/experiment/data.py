@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,19 +16,22 @@ from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
 from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, find_name, open_table
 from streamnb.corpus.text_files import as_regular_file, open_decompressed
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
+from streamnb.patterns import lazy_pattern
 from streamnb.tables.columns import LARGEST, Columns
 
 MAX_CELLS = 1 << 28
-_DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
+_DECIMAL_COMMA = lazy_pattern(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
 # A number with the sign or code of a currency before it, or a unit of at most four characters
 # behind it.
-_QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' \xa0\u202f]*([^\d.,]{0,4})")
+_QUANTITY = lazy_pattern(
+    r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' \xa0\u202f]*([^\d.,]{0,4})"
+)
 _GROUP_SIGNS = ",' \xa0\u202f"  # between the digits of 8,940 and 8'940; "," can be a decimal comma
 
 _ORDINALS = {"#", "st", "nd", "rd", "th"}  # signs of numbers that are names
 
 # Names of columns without name, such as the row names that R and pandas write.
-_UNNAMED = re.compile(r"(?:Unnamed: \d+)?")
+_UNNAMED = lazy_pattern(r"(?:Unnamed: \d+)?")
 
 
 Transform = Callable[[Columns], Columns]
