@@ -66,6 +66,13 @@ SEARCHES = {
     "why marked": "guides/explain/",
     "migrate": "guides/words/",
     "export": "guides/back-up/",
+    "exercise": "guides/exercise/",
+    "homework": "guides/words/",
+    "spreadsheet": "guides/import-tables/",
+    "SQL": "guides/import-tables/",
+    "slides": "guides/pictures/",
+    "Jupyter": "guides/words/",
+    "rspamd": "guides/words/",
 }
 # Outputs keep their columns and scroll in their box on a narrow screen.
 TOO_WIDE = """
