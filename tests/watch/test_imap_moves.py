@@ -56,9 +56,12 @@ class Programs:
         if self.account is not None:
             self.account.close()
         self.account = ImapAccount(parse_imap_url(self.url), self.access)
+        self.watcher = Watcher(self.box, self.account, self.plan(), lambda line: None)
+
+    def plan(self):
+        """Return the plan for the folders that there are, which `watch` makes before each scan."""
         others = tuple(self.account.folder_names())
-        plan = FolderPlan("INBOX", CLASSES, others, **self.plan_options)
-        self.watcher = Watcher(self.box, self.account, plan, lambda line: None)
+        return FolderPlan("INBOX", CLASSES, others, **self.plan_options)
 
     def deliver(self, message):
         self.clients[0].append("INBOX", message)
@@ -164,4 +167,29 @@ def test_streamnb_and_two_programs_move_the_same_mail(server, tmp_path):
     programs.clients[0].select_folder("INBOX", readonly=True)
     assert len(programs.clients[0].search(["SUBJECT", "m1", "UNDELETED"])) == 1
     assert programs.box.verify() == []
+    programs.close()
+
+
+@pytest.mark.parametrize("is_once", [False, True], ids=["one watcher", "a watcher for each look"])
+def test_a_renamed_folder_moves_no_message(server, tmp_path, is_once):
+    programs = Programs(server, tmp_path)
+    client = programs.clients[0]
+    for number, folder in enumerate(("Junk", "Archive")):
+        client.append(folder, mail(number))
+    programs.watcher.scan()
+    for step in (
+        (("rename", "Junk", "Old junk"), ("create", "Junk")),
+        (("delete", "Junk"), ("rename", "Old junk", "Junk")),
+        (("rename", "Junk", "Old junk"), ("rename", "Archive", "Junk")),
+    ):
+        for action, *names in step:
+            getattr(client, f"{action}_folder")(*names)
+        if is_once:
+            programs.restart()
+        programs.watcher.plan = programs.plan()
+        programs.watcher.scan()
+        assert [programs.label(number) for number in range(2)] == [None, None]
+    programs.move(0, 1, "Junk", "INBOX")
+    programs.watcher.scan()
+    assert programs.label(1) == "ham"
     programs.close()

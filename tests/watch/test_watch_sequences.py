@@ -54,6 +54,9 @@ class Sequence(WatchedMaildir):
         elif action == "rename":
             old, new = target.split(">")
             self.dir.folder(old).rename(self.dir.folder(new))
+        elif action == "create":
+            for part in ("cur", "new", "tmp"):
+                (self.dir.folder(target) / part).mkdir(parents=True)
         elif action == "remove":
             shutil.rmtree(self.dir.folder(target))
         elif action == "list":  # of folders, before each look of the command
@@ -135,6 +138,16 @@ SEQUENCES = {
     "renamed there and back": (
         "move Archive, look, rename Archive>Old, list, look, rename Old>Archive, list, look, "
         "move Junk, look", "spam"
+    ),
+    "the folder of a class renamed there and back": (
+        "rename Junk>Old, create Junk, list, look, remove Junk, rename Old>Junk, list, look", None, "Junk"
+    ),
+    "back to the inbox out of a renamed folder": (
+        "rename Junk>Old, create Junk, list, look, remove Junk, rename Old>Junk, list, look, "
+        "move INBOX, look", "ham", "Junk"
+    ),
+    "a folder renamed to that of a class": (
+        "move Archive, list, look, remove Junk, rename Archive>Junk, list, look", None
     ),
     "out of a folder that is then deleted": (
         "move Archive, list, look, move Junk, remove Archive, list, look, look", "spam"

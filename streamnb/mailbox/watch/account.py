@@ -60,6 +60,9 @@ class Account(Protocol):
     def has_folder(self, folder: str) -> bool:
         """Return whether a folder exists, including those that `folder_names` leaves out."""
 
+    def is_renamed(self, folder: str, old_name: str) -> bool:
+        """Return whether `old_name` was the name of a folder in which a message keeps its uid."""
+
     def canonical_name(self, folder: str) -> str:
         """Return the name of a folder in the spelling of `folder_names`."""
 

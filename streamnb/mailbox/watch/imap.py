@@ -269,6 +269,10 @@ class ImapAccount:
             self._list_folders()
         return folder == "INBOX" or folder in self._stored_names
 
+    def is_renamed(self, folder: str, old_name: str) -> bool:
+        """Return whether no folder has the old name any more. A move would change the uid."""
+        return not self.has_folder(old_name)
+
     def _list_folders(self) -> None:
         """Store the names, the delimiters and the special uses of the server's folders."""
         folders: dict[str, str] = {}

@@ -66,6 +66,8 @@ class MaildirAccount:
         self.name: str = f"maildir:{os.path.realpath(self.root)}"
         self._folders: dict[str, Path] = {}
         self._paths: dict[str, dict[str, str]] = {}  # by folder and uid
+        # Device and inode of each folder when it was last listed, also of missing folders.
+        self._directories: dict[str, tuple[int, int]] = {}
         self._separator = ":2,"
 
     @staticmethod
@@ -90,6 +92,15 @@ class MaildirAccount:
         """Return whether a folder exists."""
         path = self._folders.get(folder)
         return path is not None and is_maildir(path)
+
+    def is_renamed(self, folder: str, old_name: str) -> bool:
+        """Return whether a directory had the old name when it was listed.
+
+        A move can keep the uid, so the directories are compared. After a restart, the former names
+        are unknown, and the result is False.
+        """
+        directory = self._directories.get(folder)
+        return directory is not None and self._directories.get(old_name) == directory
 
     def _scan(self) -> None:
         """Find all Maildirs below the root, by their names as text."""
@@ -190,6 +201,9 @@ class MaildirAccount:
                 paths[uid] = f"{folder_path}/{part}/{name}"
                 messages[uid] = ListedMessage(_listed_keyword(flags, keywords), "S" in flags)
         self._paths[folder] = paths
+        with contextlib.suppress(OSError):
+            status = folder_path.stat()
+            self._directories[folder] = status.st_dev, status.st_ino
         return messages
 
     def _read(self, folder: str, uid: str, max_bytes: int) -> bytes | None:

@@ -354,7 +354,18 @@ class Watcher:
         previous = self.locations.previous(location.key, uid, since)
         is_moved = previous is not None and previous.gone_at is not None
         location = location._replace(moved_to=None)
-        if location.folder in self.plan.folders:
+        if (
+            previous is not None
+            and is_moved
+            and location.uid == previous.uid
+            and location.folder != previous.folder
+            and self.account.is_renamed(location.folder, previous.folder)
+        ):
+            self._store(
+                location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
+                previous,
+            )
+        elif location.folder in self.plan.folders:
             self._enter_class_folder(location, previous)
         elif previous is not None and is_moved and previous.folder == location.folder:
             if (
