@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import Limits, Mail, parse
+from streamnb.mail.content_types import ARMOR_START
 from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _LONGEST_DATE = 200  # characters; a longer date is compared as text
 # An mbox quotes lines that look like its separator. In quoted-printable text, such a line can be
 # the end of a longer one, so quotes are removed at any position.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
+_RECODED = bytes(range(128, 256)) + b"> \t\r\n"  # bytes that programs change or add
 _PIECE = 1 << 20  # bytes to search for quotes at a time, because each quote takes memory
 # The digest covers the content of all parts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
@@ -73,6 +75,8 @@ def _content(mail: Mail) -> Iterator[bytes]:
         yield part.content_type.encode("utf-8", "surrogateescape")
         content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
         yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
+        if part.is_text and part.content.find(ARMOR_START) >= 0:  # `utf8` has no data of PGP
+            yield part.content.translate(None, _RECODED)
 
 
 def _unquote(content: bytes) -> bytes:

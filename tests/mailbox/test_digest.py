@@ -137,6 +137,24 @@ def test_attachments_distinguish_messages_and_preambles_do_not():
     )
 
 
+def test_encrypted_texts_are_two_messages_and_copies_of_them_are_not():
+    armor = "Grüße\n-----BEGIN PGP MESSAGE-----\n\n{}\n=abcd\n-----END PGP MESSAGE-----\n"
+    first, second = (armor.format(letter * 64) for letter in "ab")
+    head = "Subject: x\nContent-Type: text/plain; charset={}\n\n"
+    messages = {
+        (text, charset): (head.format(charset) + text).encode(charset)
+        for text in (first, second)
+        for charset in ("utf-8", "latin-1")
+    }
+    digests = {
+        text: {digest(messages[text, charset]) for charset in ("utf-8", "latin-1")}
+        for text in (first, second)
+    }
+    assert [len(values) for values in digests.values()] == [1, 1]
+    assert digests[first] != digests[second]
+    assert digest(messages[first, "utf-8"].replace(b"\n", b"\r\n")) in digests[first]
+
+
 def test_parts_behind_two_megabytes_count():
     picture = base64.encodebytes(bytes(2_000_000))
     assert digest(multipart(picture, b"YQ==")) != digest(multipart(picture, b"Yg=="))
