@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -72,7 +73,7 @@ def experiment(
         raise ConfigError(f"{config_file}: {error}") from None
     for note in result.notes:
         options.notify(note)
-    options.notify_similar_labels(result.classes)
+    options.notify_doubtful_labels(Counter(result.labels))
     if out is not None:
         write_experiment(result, config, out)
     if plot is not None:

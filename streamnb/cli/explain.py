@@ -55,6 +55,9 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     columns have the token's counts in each class. In JSON, positive log-odds are evidence for the
     class log_odds_of: spam if all classes are ham and spam, otherwise the predicted class.
 
+    The log-odds without tokens are printed, too, unless --base is given. They are those of the
+    prior and, in the model bernoulli, of all tokens that MESSAGE lacks.
+
     \b
     Examples:
       streamnb explain message.eml
@@ -64,6 +67,8 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     Exit status: 0 success, 2 wrong option, 3 the message cannot be read, 4 the model cannot be
     read.
     """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.classifier import Classifier
+
     model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
         problem = (
@@ -79,12 +84,16 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
                 f"{messages[0]}: not a message: a table; label its rows with `streamnb predict`"
             )
         verdict = classifier.classify(content, max_tokens)
+        own = classifier if isinstance(classifier, Classifier) else classifier.classifier
+        # The scores of a mailbox with a site's model are no sum over tokens.
+        has_site = getattr(classifier, "base", None) is not None
+        base = {} if has_site or verdict.label is None else own.explain_one(content).base
     if verdict.label is None:
         raise ModelFileError(f"{name}: no message was learned yet")
     if as_json:
-        _print_json(verdict)
+        _print_json(verdict, base)
     else:
-        _print_verdict(verdict)
+        _print_verdict(verdict, base)
 
 
 def _reference_class(verdict: Verdict) -> tuple[object, int]:
@@ -97,7 +106,14 @@ def _reference_class(verdict: Verdict) -> tuple[object, int]:
     return reference, 1 if reference == verdict.label else -1
 
 
-def _print_json(verdict: Verdict) -> None:
+def _base_log_odds(verdict: Verdict, base: dict[Any, float]) -> float:
+    """Return the log-odds of the reference class that the scores without tokens give."""
+    from streamnb.scores import log_odds
+
+    return log_odds({y: base[y] for y in verdict.probabilities}, _reference_class(verdict)[0])
+
+
+def _print_json(verdict: Verdict, base: dict[Any, float]) -> None:
     from streamnb.classifier.verdict import feature_name, finite_or_none
 
     reference, sign = _reference_class(verdict)
@@ -111,10 +127,12 @@ def _print_json(verdict: Verdict) -> None:
         for reason in verdict.reasons
     ]
     log_odds = {"log_odds": finite_or_none(sign * verdict.log_odds), "log_odds_of": reference}
+    if base:
+        log_odds["log_odds_without_tokens"] = finite_or_none(_base_log_odds(verdict, base))
     click.echo(json.dumps(vars(verdict) | log_odds | {"reasons": reasons}))
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_verdict(verdict: Verdict, base: dict[Any, float]) -> None:
     from streamnb.classifier.verdict import feature_name
 
     reference, sign = _reference_class(verdict)
@@ -123,6 +141,8 @@ def _print_verdict(verdict: Verdict) -> None:
     console.print(printable(f"{verdict.label}{unsure}"))
     probabilities = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
     log_odds_text = f"log-odds of {reference} {sign * verdict.log_odds:.2f}"
+    if base:
+        log_odds_text += f" ({_base_log_odds(verdict, base):.2f} without tokens)"
     console.print(printable(f"probabilities: {probabilities}; {log_odds_text}"))
     if not verdict.reasons:
         return

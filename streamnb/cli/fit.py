@@ -10,14 +10,20 @@ from typing import Any
 import click
 
 from streamnb.cli import options
-from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
+from streamnb.cli.replay import (
+    column_options,
+    make_config,
+    print_notices,
+    print_skipped,
+    range_options,
+)
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, message_count, printable
 
 
 @click.command()
-@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write the model to FILE.")
+@click.argument("targets", nargs=-1, metavar="[CORPUS]...")
+@click.option("-o", "--output", "save_to", metavar="FILE", help="Write the model to FILE.")
 @click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @options.set_option("model.kind=multinomial")
 @column_options
@@ -33,8 +39,7 @@ from streamnb.errors import ConfigError, message_count, printable
 @options.json_object_option
 @options.quiet_option
 def fit(
-    corpora: tuple[str, ...],
-    output: str,
+    targets: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -43,7 +48,8 @@ def fit(
 ) -> None:
     """Train a model on labelled data and write it to a file.
 
-    CORPUS is as for `streamnb replay`. A corpus of texts is a table with a column of labels and
+    CORPUS is as for `streamnb replay`. In a YAML file, corpus.path names it, and output.model the
+    file of the model. A corpus of texts is a table with a column of labels and
     one of texts. `streamnb predict` then labels new messages, and `streamnb evaluate` measures the
     model on labelled ones.
 
@@ -66,8 +72,11 @@ def fit(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.fit import fit_corpora
 
-    options.check_outputs([output], [*corpora, config_file])
-    config = make_config((), config_file, settings, values)
+    config = make_config(targets, config_file, settings, values)
+    output, path = config.output.model, config.corpus.path
+    if output is None or path is None:
+        missing = "CORPUS (corpus.path)" if path is None else "-o FILE (output.model)"
+        raise ConfigError(f"{missing} is missing")
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or config.model.window or kinds != ("immediate",):
         raise ConfigError(
@@ -76,7 +85,9 @@ def fit(
         )
     with progress_bar(not (as_json or quiet), "{task.completed:,.0f} messages") as draw:
         fitted = fit_corpora(
-            config, list(corpora), lambda learned, total: draw(completed=learned, total=total)
+            config,
+            [path] if isinstance(path, str) else list(path),
+            lambda learned, total: draw(completed=learned, total=total),
         )
     fitted.classifier.save(output)
     if as_json:
@@ -92,8 +103,9 @@ def fit(
             )
         )
     print_skipped(fitted.skipped)
+    print_notices(fitted.notices)
     labels = fitted.classifier.labels
-    options.notify_similar_labels(labels)
+    options.notify_doubtful_labels(fitted.classifier.messages())
     if len(labels) == 1:
         options.notify(
             f"{output}: all messages have the label {labels[0]}, so the model predicts it for "

@@ -236,12 +236,27 @@ def _usage_error_text(error: click.ClickException) -> str:
     text = printable(message).rstrip(".")
     if isinstance(error, click.NoSuchOption):
         text = f"no such option: {printable(error.option_name)}"
-        options = _close_options(error.option_name, ctx)
+        options = _find_setting(error.option_name, ctx) or _close_options(error.option_name, ctx)
         if options:
             text += f"; did you mean {' or '.join(options)}?"
         elif ctx is not None and ctx.command is commands:
             text += "; options of a command come after its name"
     return text if ctx is None else f"{text} (see {ctx.command_path} --help)"
+
+
+def _find_setting(name: str, ctx: click.Context | None) -> list[str]:
+    """Return the option that sets what an unknown option names, in a command with --set."""
+    params = {} if ctx is None else {param.name: param for param in ctx.command.params}
+    word = name.strip("-").lower().replace("-", "_")
+    if "settings" not in params or word in params:
+        return []
+    from streamnb.config import experiment, schema
+    from streamnb.config.sections import find_key
+
+    if "order" in params and word in ("seed", "random_state", "shuffle"):
+        return ["--order shuffled:SEED"]
+    key = find_key(word, schema.SETTINGS if "order" in params else experiment.SETTINGS)
+    return [] if key is None else [f"--set {key}=VALUE"]
 
 
 def _close_options(name: str, ctx: click.Context | None) -> list[str]:

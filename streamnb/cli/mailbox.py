@@ -175,7 +175,7 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
             _report(outcomes, as_json)
             _rebuild_if_due(mailbox, as_json)
             with mailbox.reading():
-                options.notify_similar_labels(mailbox.active_labels)
+                options.notify_doubtful_labels(mailbox.classifier.messages())
 
 
 def _rebuild_if_due(mailbox: Mailbox, quiet: bool = False) -> None:

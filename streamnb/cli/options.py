@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -18,7 +18,7 @@ from unicodedata import normalize
 
 import click
 
-from streamnb.errors import ConfigError, StateError, StreamNBError, printable
+from streamnb.errors import ConfigError, StateError, StreamNBError, message_count, printable
 from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -156,10 +156,56 @@ def _as_number_text(name: str) -> str:
     return name
 
 
-def notify_similar_labels(labels: Iterable[object]) -> None:
+# A label is rare if another one has this many times its messages. At half the value, rare but
+# correct labels are noticed more often. At twice the value, misspellings in small data are missed.
+_RARE_RATIO = 100
+_MIN_TYPO_LENGTH = 4  # length of a label that can be a misspelling; shorter ones are often alike
+
+
+def _common_length(first: str, second: str) -> int:
+    """Return the length of the longest common beginning."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _is_typo(name: str, spelling: str) -> bool:
+    """Return whether two names differ by one letter, or by two that are exchanged.
+
+    Examples
+    --------
+    >>> [_is_typo(name, "spam") for name in ("spma", "spamm", "sam", "span", "pams", "spam2")]
+    [True, True, True, True, False, False]
+    """
+    start = _common_length(name, spelling)
+    end = _common_length(name[start:][::-1], spelling[start:][::-1])
+    first, second = name[start : len(name) - end], spelling[start : len(spelling) - end]
+    is_exchange = len(first) == 2 and first == second[::-1]
+    return (is_exchange or max(len(first), len(second)) == 1) and (first + second).isalpha()
+
+
+def notify_doubtful_labels(counts: Mapping[Any, float]) -> None:
+    """Print a notice for labels that are probably misspelt, given the messages of each label."""
+    totals: dict[str, float] = {}
+    for label, count in counts.items():
+        totals[str(label)] = totals.get(str(label), 0) + count
+    names = [name for name in totals if len(name) >= _MIN_TYPO_LENGTH]
+    frequent = [name for name in names if totals[name] >= _RARE_RATIO]
+    for name in names:
+        limit = _RARE_RATIO * totals[name]
+        near = [each for each in frequent if totals[each] >= limit > 0 and _is_typo(name, each)]
+        if near:
+            messages = message_count(round(totals[name]))
+            notify(
+                f"the label {name!r} ({messages}) may be a misspelling of {near[0]!r} "
+                f"({totals[near[0]]:,.0f}); if so, correct it in the data"
+            )
+    _notify_similar_labels(totals)
+
+
+def _notify_similar_labels(labels: Iterable[str]) -> None:
     """Print a notice for classes that are probably two spellings of one name."""
     spellings: dict[str, dict[str, str]] = {}
-    for name in sorted(set(map(str, labels))):
+    for name in sorted(labels):
         look = _INVISIBLE.sub("", normalize("NFKC", name))
         key = _as_number_text(_SEPARATORS.sub(" ", look.casefold()))
         spellings.setdefault(key, {})[name] = look

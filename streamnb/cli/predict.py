@@ -164,7 +164,7 @@ def _readable_items(
 
 @click.command()
 @click.argument("model_file", metavar="MODEL")
-@click.argument("targets", nargs=-1, required=True, metavar="DATA...")
+@click.argument("targets", nargs=-1, metavar="[DATA]...")
 @options.set_option("evaluate.positive=spam")
 @run_options
 def evaluate(
@@ -176,9 +176,9 @@ def evaluate(
 ) -> None:
     """Measure a saved model on labelled data that it has not learned.
 
-    DATA are corpora as for `streamnb replay`. A table has the columns that `fit` used. The model
-    does not learn, so the figures are those of the model as it was saved. They are printed as by
-    `streamnb replay`.
+    DATA are corpora, or a YAML file that names them, as for `streamnb replay`. A table has the
+    columns that `fit` used. The model does not learn, so the figures are those of the model as it
+    was saved. They are printed as by `streamnb replay`.
 
     If DATA contains messages that the model has learned, the figures are too good. The command
     cannot detect this, because a model file contains no messages. Test on other files, or on the

@@ -179,14 +179,17 @@ def run_and_print(
         if not no_progress and not report.interrupted:
             options.notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
+    print_notices(report.notices)
     confusion = report.summary.confusion
-    options.notify_similar_labels(chain(confusion, *confusion.values()))
-    fewest = min((sum(row.values()) for row in confusion.values()), default=0)
+    predicted = dict.fromkeys(chain.from_iterable(confusion.values()), 0)
+    totals = {label: sum(row.values()) for label, row in confusion.items()}
+    options.notify_doubtful_labels(predicted | totals)
+    fewest = min(totals.values(), default=0)
     if report.learned and fewest >= _MIN_SORTED and report.summary.label_changes < len(confusion):
         options.notify(
             "the corpus is sorted by class, so the figures are too good; use --order shuffled:1"
         )
-    _print_notices(report.not_written, "{} more files were not written")
+    print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         options.notify(_INTERRUPTED)
         sys.exit(130)
@@ -237,10 +240,11 @@ def _path_text(config: Config) -> str:
 
 def print_skipped(errors: list[str]) -> None:
     """Print the errors of skipped messages on standard error, at most three of them."""
-    _print_notices([f"skipped: {error}" for error in errors], "skipped {} more messages")
+    print_notices([f"skipped: {error}" for error in errors], "skipped {} more messages")
 
 
-def _print_notices(lines: list[str], summary: str) -> None:
+def print_notices(lines: Sequence[str], summary: str = "{} more notices") -> None:
+    """Print at most three lines, and the number of the others."""
     for line in lines[:_MAX_NOTICES]:
         options.notify(line)
     if len(lines) > _MAX_NOTICES:
@@ -363,7 +367,7 @@ def _run_sweep(config: Config, as_json: bool, quiet: bool) -> None:
         console.print(table)
     print_skipped(results[0].report.skipped if results else [])
     notices = [line for result in results for line in result.report.not_written]
-    _print_notices(notices, "{} more files were not written")
+    print_notices(notices, "{} more files were not written")
     was_interrupted = any(result.report.interrupted for result in results)
     if len(results) < count_settings(config) or was_interrupted:
         options.notify(_INTERRUPTED)

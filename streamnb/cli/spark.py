@@ -66,7 +66,7 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         if not model.labels:
             raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
-    options.notify_similar_labels(model.labels)
+    options.notify_doubtful_labels(model.messages())
     name, messages, features = config.output.model, model.messages(), model.features
     classes = ", ".join(f"{n:,.0f} {y}" for y, n in messages.items())
     options.echo_result(

@@ -204,6 +204,10 @@ class NoSplitsConfig(Section, kind="none"):
     """No row is tested; models learn all rows and answer the queries."""
 
 
+# The sections whose keys are suggested.
+SETTINGS: dict[str, type[Section]] = {"splits": RandomConfig, "data": TableConfig}
+
+
 class ExperimentConfig(Section):
     """The configuration of an experiment."""
 

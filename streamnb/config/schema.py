@@ -12,6 +12,7 @@ from streamnb.config.sections import (
     build_section,
     convert_name,
     convert_optional_name,
+    find_key,
     key,
     list_type,
     mapping_type,
@@ -275,6 +276,16 @@ _model_type = section_type(
 )
 
 
+# The sections whose keys are suggested.
+SETTINGS: dict[str, type[Section]] = {
+    "model": ClassifierConfig,
+    "tokenizer": TokenizerConfig,
+    "corpus": CorpusConfig,
+    "evaluate": EvaluateConfig,
+    "output": OutputConfig,
+}
+
+
 class Config(Section):
     """The configuration of a replay."""
 
@@ -290,17 +301,8 @@ class Config(Section):
 
     def suggest_key(self, name: str) -> str:
         """Return a hint for an unknown key: its name with the section that has it, if any."""
-        sections: dict[str, type[Section]] = {
-            "model": ClassifierConfig,
-            "tokenizer": TokenizerConfig,
-            "corpus": CorpusConfig,
-            "evaluate": EvaluateConfig,
-            "output": OutputConfig,
-        }
-        for section, kind in sections.items():
-            if name in kind.declared_keys and name != "kind":
-                return f"did you mean '{section}.{name}'?"
-        return super().suggest_key(name)
+        setting = find_key(name, SETTINGS)
+        return super().suggest_key(name) if setting is None else f"did you mean {setting!r}?"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for YAML or JSON, without sections that are None."""

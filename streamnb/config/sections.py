@@ -196,6 +196,18 @@ class ParameterSection(Section):
         super().__init_subclass__(kind)
 
 
+def find_key(name: str, sections: Mapping[str, type[Section]]) -> str | None:
+    """Return the key that a name of streamnb or another program means, such as model.alpha.
+
+    Return None if no section has it.
+    """
+    for word in (name, _SYNONYMS.get(name), counterpart(name)):
+        for section, section_class in sections.items():
+            if word in section_class.declared_keys and word != "kind":
+                return f"{section}.{word}"
+    return None
+
+
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 

@@ -46,6 +46,8 @@ LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
     "score", "v1", "y",
 )  # fmt: skip
+_RATING_COLUMNS = ("rating", "stars", "score")  # columns of numbers among them
+_IDENTIFIER = lazy_pattern(r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_.-]+")  # a word with a digit
 TEXT_COLUMNS = (
     "text", "message", "body", "sms", "content", "document", "sentence", "review", "comment",
     "tweet", "utterance", "question", "post", "description", "v2", "x",
@@ -104,6 +106,7 @@ def open_delimited(
         table, label, text, has_header, learned, wanted
     )
     check_learned_columns(table, learned, wanted)
+    notices = _find_notices(table, label_index, text_index, label is not None)
     date_index = find_column(table, date, ())
     _check_columns(table, label_index, text_index, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
@@ -123,7 +126,9 @@ def open_delimited(
         table.has_header,
     )
     entries = partial(_read_entries, table, file_name, label_index, text_index, date_index)
-    return Corpus(kind, root, description, "text", entries, data_format=data_format)
+    return Corpus(
+        kind, root, description, "text", entries, data_format=data_format, notices=notices
+    )
 
 
 def _read_entries(
@@ -455,6 +460,31 @@ def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
             f"({', '.join(sorted(distinct)[:3])}, ...), not classes"
         )
     return ""
+
+
+def _find_notices(
+    table: Table, label_index: int, text_index: int, is_label_named: bool
+) -> tuple[str, ...]:
+    """Return what looks wrong in the columns of labels and texts of the first rows."""
+    notices = []
+    label_name, text_name = table.names[label_index], table.names[text_index]
+    texts = [row[text_index].strip() for row in table.head()]
+    present = [text for text in texts if text not in MISSING]
+    identifiers = [text for text in present if _IDENTIFIER.fullmatch(text)]
+    has_identifiers = len(set(identifiers)) == len(present)
+    if len(texts) >= MIN_ROWS and 2 * len(present) < len(texts):
+        notices.append(f"most texts in the column {text_name!r:.80} are empty")
+    elif len(present) >= 4 * MIN_ROWS and has_identifiers:
+        notices.append(
+            f"each text in the column {text_name!r:.80} is a different number or identifier, such "
+            f"as {present[0]!r:.40}; name the column of the texts with --text-column"
+        )
+    if not is_label_named and label_name.strip().lower() in _RATING_COLUMNS:
+        notices.append(
+            f"the numbers in the column {label_name!r:.80} are classes without an order; to use "
+            "another column, name it with --label-column"
+        )
+    return tuple(f"{table.path}: {notice}" for notice in notices)
 
 
 def _is_number_or_sign(text: str) -> bool:

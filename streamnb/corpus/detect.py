@@ -110,6 +110,7 @@ def _join(corpora: list[Corpus]) -> Corpus:
         tuple(dict.fromkeys(name for corpus in corpora for name in corpus.drop_headers)),
         sum(sizes) if len(sizes) == len(corpora) else None,
         first.data_format,
+        tuple(notice for corpus in corpora for notice in corpus.notices),
     )
 
 

@@ -92,6 +92,8 @@ class Corpus:
         The number of entries; None if it is not known before they are read.
     data_format
         The columns of a table; None in other kinds.
+    notices
+        What looks wrong in the data, for the user.
     """
 
     kind: str
@@ -102,6 +104,7 @@ class Corpus:
     drop_headers: tuple[str, ...] = field(default=())
     size: int | None = None
     data_format: DataFormat | None = None
+    notices: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Entry]:
         return self.entries()

@@ -130,6 +130,14 @@ def remove_copies() -> None:
 atexit.register(remove_copies)
 
 
+def missing_file_hint(name: str) -> str:
+    """Return what to do about a file that does not exist, if its name is a URL or a text."""
+    if "://" in name:
+        return "; download it first, because streamnb reads files"
+    is_text = " " in name or not any(char in name for char in "/.")
+    return "; pass a text on standard input: echo TEXT | streamnb COMMAND ... -" if is_text else ""
+
+
 def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
@@ -144,8 +152,7 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     path = Path(name)
     is_input = str(name) == "-"
     if not is_input and not path.exists():
-        remedy = "; download it first, because streamnb reads files" if "://" in str(name) else ""
-        raise CorpusError(f"{name}: no such file or folder{remedy}")
+        raise CorpusError(f"{name}: no such file or folder{missing_file_hint(str(name))}")
     if not is_input and (path.is_dir() or path.is_file()):
         return path
     if not is_input and not path.is_fifo():

@@ -21,6 +21,8 @@ from streamnb.evaluate.prequential import Step
 
 RESULT_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
+EVALUATION = "# streamnb evaluate "  # the beginning of config.yaml of an evaluation
+
 
 def encode_label(label: str) -> str:
     """Return a label as one word of results.txt: blanks and "%" as the bytes of a URL.
@@ -69,6 +71,7 @@ class ResultFiles:
         if self.folder is not None:
             with self._convert_errors():
                 self._folder_is_new = not self.folder.exists()
+                self._check_earlier_results(self.folder / "config.yaml")
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in RESULT_FILES:
                     if (self.folder / name).is_dir():  # `finish` could not replace it
@@ -110,6 +113,17 @@ class ResultFiles:
                 stream.close()
         if isinstance(exception[1] if exception else None, SystemExit):  # terminated by a signal
             self.discard()
+
+    def _check_earlier_results(self, file: Path) -> None:
+        """Raise OutputError if an evaluation would replace a replay, or a replay an evaluation."""
+        marker = EVALUATION.encode()
+        with contextlib.suppress(FileNotFoundError), open(file, "rb") as earlier:
+            is_evaluation = earlier.read(len(marker)) == marker
+            if is_evaluation != self._config.startswith(EVALUATION):
+                kind = "an evaluation" if is_evaluation else "a replay"
+                raise OutputError(
+                    f"{self.folder}: has the results of {kind}; choose another folder"
+                )
 
     def write_step(self, step: Step, score: float) -> None:
         """Append a line to results.txt: name, true class, predicted class, score."""

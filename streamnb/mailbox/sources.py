@@ -213,7 +213,10 @@ def read_one(path: str) -> bytes:
         with open(path, "rb") as file:
             return decompress(file.read(MAX_MESSAGE), MAX_MESSAGE, path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}") from None
+        from streamnb.corpus.text_files import missing_file_hint  # only errors need it
+
+        hint = missing_file_hint(path) if isinstance(error, FileNotFoundError) else ""
+        raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}{hint}") from None
 
 
 def _folder(path: Path) -> Iterator[SourceMessage]:

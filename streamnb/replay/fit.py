@@ -42,6 +42,8 @@ class FittedClassifier:
         Errors of the messages that could not be read and were skipped.
     corpora
         The description of each corpus: its kind and columns.
+    notices
+        What looks wrong in the corpora.
     """
 
     classifier: Classifier
@@ -49,6 +51,7 @@ class FittedClassifier:
     seconds: float = 0.0
     skipped: list[str] = field(default_factory=list)
     corpora: list[str] = field(default_factory=list)
+    notices: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as plain data for JSON."""
@@ -108,6 +111,7 @@ def fit_corpora(
         make_classifier(config, tokenizer),
         skipped=skipped,
         corpora=[corpus.description for corpus in corpora],
+        notices=tuple(notice for corpus in corpora for notice in corpus.notices),
     )
     fitted.classifier.data_format = corpora[0].data_format
     model = fitted.classifier.model

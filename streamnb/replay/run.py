@@ -27,6 +27,7 @@ from streamnb.evaluate import (
     Step,
     Summary,
 )
+from streamnb.evaluate.result_files import EVALUATION
 from streamnb.replay.build import (
     absent_class_error,
     class_error,
@@ -73,6 +74,8 @@ class Report:
         Whether the replay was stopped before the end.
     problem
         The reason why the figures are meaningless; None if they are meaningful.
+    notices
+        What looks wrong in the corpus.
     not_written
         Files that exist already and were not replaced, because the run is doubtful.
     """
@@ -87,6 +90,7 @@ class Report:
     learned: int = 0
     interrupted: bool = False
     problem: StreamNBError | None = None
+    notices: tuple[str, ...] = ()
     not_written: list[str] = field(default_factory=list)
 
     @property
@@ -239,7 +243,9 @@ class RunRecord:
         self.metrics: RunningMetrics = RunningMetrics(
             config.evaluate.positive, config.evaluate.window, config.evaluate.fading
         )
-        self.report: Report = Report(config, corpus.description, skipped=skipped)
+        self.report: Report = Report(
+            config, corpus.description, skipped=skipped, notices=corpus.notices
+        )
         self.files: ResultFiles = ResultFiles(config.output.folder, config_text)
 
     def record(self, step: Step) -> None:
@@ -441,7 +447,7 @@ def evaluate_model(
     corpus = open_configured_corpus(config, classifier.data_format)
     _check_label_headers(corpus, classifier, name)
     skipped: list[str] = []
-    config_text = f"# {printable(f'streamnb evaluate {name} {corpus.path}')}\n"
+    config_text = f"{EVALUATION}{printable(f'{name} {corpus.path}')}\n"
     record, run = RunRecord(config, corpus, skipped, config_text), PrequentialRun(classifier.model)
     total = count_selected(corpus, config)
     start = time.perf_counter()

@@ -55,6 +55,8 @@ class _TableEstimator(Estimator):
                 raise ValueError(NO_EXAMPLES)
         else:
             is_masked = isinstance(X, np.ma.MaskedArray)
+            if getattr(X, "dtype", None) == np.dtypes.StringDType():
+                X = X.astype(object)  # scikit-learn does not accept arrays of this type
             if is_masked or (isinstance(X, list) and not self.is_numeric):
                 # numpy would drop the mask, and convert numbers to text
                 X = Columns.from_data(X).values
@@ -62,7 +64,11 @@ class _TableEstimator(Estimator):
             X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
             table = Columns.from_data(X)
         names = getattr(self, "feature_names_in_", None)
-        return table if names is None else Columns(names.tolist(), table.values)
+        if names is None:
+            return table
+        places = dict(zip(table.names, names.tolist(), strict=True))
+        level_names = frozenset(places[name] for name in table.level_names)
+        return Columns(names.tolist(), table.values, level_names)
 
     def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
         """Return a list of dicts as a frame with the keys as columns; keys may be missing."""

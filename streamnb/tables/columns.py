@@ -18,6 +18,7 @@ from streamnb.features.text_input import frame_of, is_frame
 from streamnb.naive_bayes.matrices import values_of
 
 LARGEST = 1e100  # largest value: squares and their sums stay finite
+_CATEGORIES = ("Categorical", "Enum")  # types of columns in narwhals
 _LARGEST_DENSE = 10**8  # maximum number of cells of a sparse matrix
 
 
@@ -46,10 +47,13 @@ class Columns:
         Names of the columns, all different.
     values
         Shape (n, d): float64, or object if a column has other values than numbers.
+    level_names
+        Names of the columns of a frame that are declared as categories.
     """
 
     names: list[Hashable]
     values: NDArray[Any]
+    level_names: frozenset[Hashable] = frozenset()
 
     @classmethod
     def from_dict(cls, x: Any) -> Columns:
@@ -137,7 +141,7 @@ class Columns:
 
     def select(self, rows: Ints) -> Columns:
         """Return a selection of the rows."""
-        return Columns(self.names, self.values[rows])
+        return Columns(self.names, self.values[rows], self.level_names)
 
 
 def _cells_of_dicts(X: list[Mapping[Hashable, Any]]) -> tuple[list[Hashable], NDArray[Any]]:
@@ -164,11 +168,13 @@ def _cells_of_lists(X: Any) -> NDArray[Any]:
     return values
 
 
-def _frame(frame: Any) -> tuple[list[Hashable], NDArray[Any]]:
+def _frame(frame: Any) -> tuple[list[Hashable], NDArray[Any], frozenset[Hashable]]:
     columns_frame = frame_of(frame)
+    schema = columns_frame.schema.items()
+    level_names = frozenset(name for name, kind in schema if str(kind).startswith(_CATEGORIES))
     columns = [values_of(column) for column in columns_frame.iter_columns()]
     dtype: Any = np.float64 if all(column.dtype.kind in "iuf" for column in columns) else object
     values = np.empty(columns_frame.shape, dtype=dtype)
     for j, column in enumerate(columns):
         values[:, j] = column
-    return list(columns_frame.columns), values
+    return list(columns_frame.columns), values, level_names

@@ -219,8 +219,15 @@ class MixedStatistics(Statistics):
         values = table.values.astype(object)
         is_numeric = np.empty(values.shape, dtype=bool)
         for j, name in enumerate(table.names):
-            kind = self.is_settled.get(name)
-            is_numeric[:, j] = list(map(is_number, values[:, j])) if kind is None else kind
+            kind = False if name in table.level_names else self.is_settled.get(name)
+            if kind is None:
+                learned = self.levels.learned_levels(name)
+                is_numeric[:, j] = [
+                    is_number(cell) and not (learned and cell in learned)
+                    for cell in values[:, j].tolist()
+                ]
+            else:
+                is_numeric[:, j] = kind
         numbers = values.copy()
         numbers[~is_numeric], values[is_numeric] = None, None
         numeric = np.flatnonzero(is_numeric.any(axis=0)).tolist()
@@ -353,7 +360,8 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
     ----------
     numeric
         Names of the numeric features. If a feature is in neither list, its numbers are numeric, and
-        its other values (text, truth values and so on) are levels.
+        its other values (text, truth values and so on) are levels. In a frame, all values of a
+        column of categories are levels.
     categorical
         Names of the features whose values are levels.
     """

@@ -8,7 +8,7 @@ import pytest
 from commands import streamnb_command
 
 from streamnb import Classifier, MixedNB, MultinomialNB, Tokenizer
-from streamnb.cli.options import notify_similar_labels
+from streamnb.cli.options import notify_doubtful_labels
 from streamnb.evaluate.compare import read_run
 
 
@@ -60,11 +60,12 @@ def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
     assert (status, error) == (0, "")
     predicted = [json.loads(line) for line in out.splitlines()]
     assert [row["predicted_label"] for row in predicted] == [row["label"] for row in rows]
-    options = ["--set", "evaluate.positive=not spam", "--out", tmp_path / "run"]
+    options = ["--set", "evaluate.positive=not spam", "--out"]
     for command in (["evaluate", tmp_path / "m.snb", data], ["replay", data]):
-        status, _, error = streamnb_command(*command, *options)
+        folder = tmp_path / command[0]
+        status, _, error = streamnb_command(*command, *options, folder)
         assert (status, error) == (0, "")
-        results = read_run(tmp_path / "run")
+        results = read_run(folder)
         assert sorted(set(results.labels)) == sorted(LABELS)
         assert set(results.predicted) <= {*LABELS, "?"}
         assert results.positive == "not spam"
@@ -83,7 +84,7 @@ def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
     ],
 )
 def test_two_spellings_of_an_integer_are_noticed(capsys, labels, has_notice):
-    notify_similar_labels(labels)
+    notify_doubtful_labels(dict.fromkeys(labels, 1))
     assert ("the way a number is written" in capsys.readouterr().err) == has_notice
 
 
@@ -215,3 +216,138 @@ def test_evaluate_reports_labels_that_the_model_lacks(tmp_path, model):
     )
     write_labels(data, ["login", "refund"])
     assert streamnb_command("evaluate", model, data, "--quiet") == (0, "", "")
+
+
+def write_table(path, rows):
+    """Write rows of an id, a text and a label as CSV."""
+    path.write_text("id,text,label\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows))
+
+
+ROWS = [
+    (f"A-{n}", f"{'refund of' if n % 2 else 'login to'} account", "spam" if n % 2 else "harmless")
+    for n in range(400)
+]
+DOUBTS = {
+    "nothing": (ROWS, [], ""),
+    "misspelt label": ([*ROWS, ("A-400", "refund", "spma")], [], "the label 'spma' (1 message) may be a misspelling of 'spam' (200); "),
+    "identifiers": (ROWS, ["--text-column", "id"], "each text in the column 'id' is a different number or identifier, such as 'A-0'; "),
+    "empty texts": ([(key, text if n % 3 else "", label) for n, (key, text, label) in enumerate(ROWS)], [], ""),
+    "mostly empty texts": ([(key, "" if n % 3 else text, label) for n, (key, text, label) in enumerate(ROWS)], [], "most texts in the column 'text' are empty"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["replay", "fit", "evaluate"])
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_doubtful_data_are_noticed_at_each_entrance(tmp_path, command, doubt):
+    rows, options, expected = DOUBTS[doubt]
+    write_table(tmp_path / "good.csv", ROWS)
+    write_table(tmp_path / "data.csv", rows)
+    streamnb_command("fit", tmp_path / "good.csv", "-o", tmp_path / "m.snb")
+    arguments = {
+        "replay": [],
+        "fit": ["-o", tmp_path / "new.snb"],
+        "evaluate": [tmp_path / "m.snb"],
+    }
+    status, _, error = streamnb_command(
+        command, *arguments[command], tmp_path / "data.csv", *options, "--quiet"
+    )
+    assert status == 0
+    assert expected in error
+    assert (error.count("\n") - ("not classes of the model" in error)) == bool(expected)
+
+
+def test_a_column_of_ratings_is_noticed_unless_it_is_named(tmp_path):
+    rows = "".join(f"{1 + n % 5},word{n % 5} text\n" for n in range(50))
+    (tmp_path / "data.csv").write_text(f"stars,text\n{rows}")
+    output = ["-o", tmp_path / "m.snb", "--quiet"]
+    _, _, error = streamnb_command("fit", tmp_path / "data.csv", *output)
+    assert "the numbers in the column 'stars' are classes without an order" in error
+    options = ["--label-column", "stars"]
+    assert streamnb_command("fit", tmp_path / "data.csv", *output, *options) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("counts", "has_notice"),
+    [
+        ({"spam": 500, "spma": 1}, True),
+        ({"billing": 300, "biling": 3}, True),
+        ({"billing": 299, "biling": 3}, False),  # not rare
+        ({"spam": 99, "span": 0}, False),  # only predicted
+        ({"car": 500, "cat": 1}, False),  # too short
+        ({"topic 1": 500, "topic 2": 1}, False),
+        ({"legal": 500, "illegal": 1}, False),
+    ],
+)
+def test_a_rare_label_is_noticed_if_one_letter_is_wrong(capsys, counts, has_notice):
+    notify_doubtful_labels(counts)
+    assert ("may be a misspelling" in capsys.readouterr().err) == has_notice
+
+
+@pytest.mark.parametrize("command", ["replay", "fit", "evaluate", "experiment"])
+@pytest.mark.parametrize(
+    "option", ["--alpha", "--laplace", "--seed", "--random-state", "--min-length"]
+)
+def test_an_option_that_is_a_key_names_its_setting(command, option):
+    expected = {
+        "--seed": "--set splits.seed=VALUE" if command == "experiment" else "--order shuffled:SEED",
+        "--alpha": "--set model.alpha=VALUE",
+        "--min-length": "--set tokenizer.min_length=VALUE",
+    }
+    expected |= {"--random-state": expected["--seed"], "--laplace": expected["--alpha"]}
+    _, _, error = streamnb_command(command, "data.csv", option, 1)
+    is_key = command != "experiment" or option in ("--seed", "--random-state")
+    assert (f"no such option: {option}; did you mean {expected[option]}?" in error) == is_key
+
+
+@pytest.mark.parametrize("command", [["explain", "--model"], ["predict"], ["classify"]])
+def test_a_text_in_the_place_of_a_file_names_standard_input(model, command):
+    arguments = [*command, model] if command != ["classify"] else command
+    for name, is_text in {"refund please": True, "refund": True, "dir/refund.eml": False}.items():
+        status, _, error = streamnb_command(*arguments, name)
+        assert status == 3
+        assert ("echo TEXT | streamnb" in error) == is_text
+
+
+def test_fit_and_evaluate_take_corpus_and_model_from_a_configuration(tmp_path):
+    write_table(tmp_path / "data.csv", ROWS)
+    model = tmp_path / "m.snb"
+    (tmp_path / "c.yaml").write_text(f"corpus: {{path: data.csv}}\noutput: {{model: {model}}}\n")
+    for arguments in (["--config", tmp_path / "c.yaml"], [tmp_path / "c.yaml"]):
+        assert streamnb_command("fit", *arguments, "--quiet") == (0, "", "")
+        assert streamnb_command("evaluate", model, *arguments, "--quiet") == (0, "", "")
+        model.unlink()
+    for arguments, missing in (([], "CORPUS"), ([tmp_path / "data.csv"], "-o FILE")):
+        status, _, error = streamnb_command("fit", *arguments)
+        assert (status, error.startswith(f"streamnb: {missing} (")) == (2, True)
+
+
+def test_an_evaluation_and_a_replay_do_not_replace_each_other(tmp_path, model):
+    write_table(
+        tmp_path / "data.csv",
+        [(n, text, ["login", "refund"][n % 2]) for n, (_, text, _) in enumerate(ROWS)],
+    )
+    commands = {"a replay": ["replay"], "an evaluation": ["evaluate", model]}
+    for kind, command in commands.items():
+        out = ["--out", tmp_path / kind, "--quiet"]
+        for _ in range(2):
+            assert streamnb_command(*command, tmp_path / "data.csv", *out)[0] == 0
+        before = (tmp_path / kind / "summary.json").read_bytes()
+        for second_command in commands.values():
+            if second_command != command:
+                status, _, error = streamnb_command(*second_command, tmp_path / "data.csv", *out)
+                assert (status, f"has the results of {kind}; choose" in error) == (5, True)
+        assert (tmp_path / kind / "summary.json").read_bytes() == before
+
+
+def test_log_odds_without_tokens_complete_the_sum_of_a_bernoulli_model(tmp_path):
+    write_table(tmp_path / "data.csv", ROWS[:301])
+    kind = ["--set", "model.kind=bernoulli"]
+    streamnb_command("fit", tmp_path / "data.csv", "-o", tmp_path / "m.snb", *kind)
+    explain = ["explain", tmp_path / "m.snb", "-"]
+    _, out, _ = streamnb_command(*explain, "--json", input="refund of account")
+    result = json.loads(out)
+    total = sum(reason["log_odds"] for reason in result["reasons"])
+    assert abs(result["log_odds"] - total - result["log_odds_without_tokens"]) < 1e-9
+    assert abs(result["log_odds_without_tokens"]) > 0.01
+    _, out, _ = streamnb_command(*explain, input="refund of account")
+    assert f"({result['log_odds_without_tokens']:.2f} without tokens)" in out

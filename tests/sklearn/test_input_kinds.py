@@ -426,3 +426,37 @@ def test_every_entry_point_refuses_the_same_labels(name, label):
                 getattr(model, method)(*arguments)
         model.learn_one(row, "p")
         model.learn_one(row, "q")
+
+
+CODES = {
+    "pandas": lambda codes: pd.DataFrame({"code": pd.Categorical(codes), "size": [1.5, 2.5] * 10}),
+    "polars": lambda codes: polars.DataFrame(
+        {"code": polars.Series(map(str, codes), dtype=polars.Categorical), "size": [1.5, 2.5] * 10}
+    ),
+}
+
+
+@pytest.mark.parametrize("library", CODES)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_a_column_of_categories_has_levels_of_any_type(module, library):
+    codes = [1, 3, 2, 3] * 5  # the mean of the first class is that of the second
+    labels = ["odd" if code == 3 else "even" for code in codes]
+    frame = CODES[library](codes)
+    model = module.MixedNB().fit(frame, labels)
+    fitted = getattr(model, "model_", model)
+    assert fitted.statistics.number_names() == {"size"}
+    names = list(fitted.statistics.levels.learned_levels("code"))
+    assert sorted(map(str, names)) == ["1", "2", "3"]
+    assert model.predict(frame).tolist() == labels
+    # The type of the column is not needed to predict.
+    for level, label in zip(names, ["even", "odd", "even"], strict=True):
+        assert fitted.predict_one({"code": level}) == label
+
+
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_arrays_of_numpy_strings_have_levels(module, name):
+    rows = np.array([["a", "b"], ["b", "a"]] * 10, dtype=np.dtypes.StringDType())
+    labels = np.array(["x", "y"] * 10, dtype=np.dtypes.StringDType())
+    model = getattr(module, name)().fit(rows, labels)
+    assert model.predict(rows).tolist() == ["x", "y"] * 10
