@@ -99,7 +99,8 @@ class Table:
         The delimiter of a CSV file.
     quoting
         Reading of double quotes in a CSV file. "csv": by RFC 4180. "line": by RFC 4180 within one
-        line, or literally if that fails. "none": literally.
+        line, or literally if that fails. "none": literally. "escaped": as "csv", but quotes in a
+        text have backslashes.
     is_last_wide
         Whether delimiters in the last column are part of its text.
     skips_blanks
@@ -386,17 +387,28 @@ def _has_blanks_before_quotes(lines: list[str], delimiter: str) -> bool:
 
 def _detect_quoting(lines: list[str], delimiter: str) -> str:
     """Return the reading of double quotes; with tabs, "none" unless all quotes are consistent."""
+    rows = _split_rows(lines, delimiter)
+    if rows is None and (escaped := _split_rows(_unescape(lines), delimiter)):
+        return "escaped" if len(escaped[0]) > 1 else "csv"
     if delimiter != "\t":
         return "csv"
-    if not any(cell.startswith('"') for line in lines for cell in line.split("\t")):
-        return "none"
-    try:
-        rows = list(csv.reader(lines, delimiter="\t", strict=True))
-    except csv.Error:
-        return "none"
-    if len({len(row) for row in rows if row}) != 1:
+    if rows is None or not any(cell.startswith('"') for line in lines for cell in line.split("\t")):
         return "none"
     return "csv" if any("\n" in cell.strip() for row in rows for cell in row) else "line"
+
+
+def _split_rows(lines: Iterable[str], delimiter: str) -> list[list[str]] | None:
+    """Return the rows of CSV; None unless all have equally many cells and close their quotes."""
+    try:
+        rows = [row for row in csv.reader(lines, delimiter=delimiter, strict=True) if row]
+    except csv.Error:
+        return None
+    return rows if len(set(map(len, rows))) == 1 else None
+
+
+def _unescape(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines with quotes written twice, in which R and Spark put backslashes before quotes."""
+    return (line.replace('\\"', '""') for line in lines)
 
 
 def _lacks_header(table: Table) -> bool:
@@ -438,9 +450,7 @@ def _read_csv(table: Table) -> Iterator[Row]:
 
 def _read_csv_rows(table: Table) -> Iterator[Row]:
     """Read all rows of a CSV file that are not blank, the header first."""
-    if table.quoting == "csv":
-        return _read_quoted(table)
-    return _read_unquoted(table)
+    return _read_quoted(table) if table.quoting in ("csv", "escaped") else _read_unquoted(table)
 
 
 def _read_unquoted(table: Table) -> Iterator[Row]:
@@ -475,7 +485,10 @@ def _read_quoted(table: Table) -> Iterator[Row]:
         for part in (split_lines(line) if "\r" in line.rstrip("\r\n") else (line,))
     )
     reader = csv.reader(
-        lines, delimiter=table.delimiter, strict=True, skipinitialspace=table.skips_blanks
+        _unescape(lines) if table.quoting == "escaped" else lines,
+        delimiter=table.delimiter,
+        strict=True,
+        skipinitialspace=table.skips_blanks,
     )
     while True:
         number = reader.line_num + table.first_line

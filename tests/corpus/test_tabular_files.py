@@ -271,6 +271,19 @@ def test_commands_read_standard_input(tmp_path, name):
         assert 6 in (result.get("messages"), result.get("learned"), result.get("rows"))
 
 
+@pytest.mark.parametrize("escape", ['""', '\\"'], ids=["twice", "backslash"])
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+@pytest.mark.parametrize("cell", ['a "b" c', '"all"', "C:\\new", "two\nlines", "x, y; z\tw"])
+def test_quotes_in_texts_have_a_second_quote_or_a_backslash(tmp_path, cell, delimiter, escape):
+    """R's write.table and Spark write backslashes."""
+    rows = [("spam", cell), ("ham", 'say "no"'), ("spam", "buy now"), ("ham", "lunch")]
+    lines = [("label", "text"), *rows]
+    quoted = [[f'"{value.replace(chr(34), escape)}"' for value in line] for line in lines]
+    content = "".join(delimiter.join(line) + "\n" for line in quoted)
+    (tmp_path / "t.csv").write_text(content, newline="")
+    assert corpus_rows(tmp_path / "t.csv") == rows
+
+
 @pytest.mark.parametrize(
     ("name", "content", "rows"),
     [
