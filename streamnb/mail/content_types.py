@@ -15,9 +15,10 @@ _TYPE = lazy_pattern(
 )
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
-# Enriched text has tags like HTML. A drawing in SVG can be a page with links and scripts.
+# RTF is converted to HTML. Enriched text has tags like HTML. A drawing in SVG can be a page with
+# links and scripts.
 ENRICHED_TYPES = frozenset(("text/enriched", "text/richtext"))
-_HTML = ENRICHED_TYPES | {"text/html", "application/xhtml+xml", "image/svg+xml"}
+_HTML = ENRICHED_TYPES | {"text/html", "text/rtf", "application/xhtml+xml", "image/svg+xml"}
 CALENDAR_TYPES = frozenset((
     "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory",
     "text/x-vcalendar",

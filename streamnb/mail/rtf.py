@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from itertools import chain
+from collections.abc import Iterator
+from html import escape
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from streamnb.mail.charsets import decode_text, guess_fallback
@@ -30,13 +33,19 @@ _CHARACTERS = {
 }  # fmt: skip
 _UNSHOWN = frozenset((b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", b"*"))
 _PROLOGUE = 1000  # bytes that have the word for HTML and the code page
+_ADDRESS = lazy_pattern(r"(?:[a-z][a-z\d+.-]{1,20}+://|mailto:|www\.)[^\s\"]+", re.I)
+_HIDDEN, _INSTRUCTION = "hidden", "instruction"
 
 
 class _State(NamedTuple):
-    """The state of a group: its text is invisible, or is RTF for HTML; see `read_page`."""
+    """The state of a group: its text is left out, or is RTF for HTML; see `read_page`.
+
+    `kind` is "" for visible text, `_HIDDEN`, or `_INSTRUCTION` for that of a field.
+    """
 
     is_unshown: bool = False
     is_replaced: bool = False
+    kind: str = ""
     skip_size: int = 1  # characters that replace a character of Unicode for old programs
 
 
@@ -81,28 +90,44 @@ def read_page(rtf: bytes) -> str:
     >>> read_page(rb"{\rtf1\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b\htmlrtf0 caf\'e9 \u8364?}")
     '<p>café €'
     """
-    return _read(rtf, b"htmltag") if b"\\fromhtml1" in rtf[:_PROLOGUE] else ""
+    if b"\\fromhtml1" not in rtf[:_PROLOGUE]:
+        return ""
+    return "".join(text for _, text in _read(rtf, b"htmltag"))
 
 
 def read_text(rtf: bytes) -> str:
-    r"""Return the text of RTF, and the addresses of its links.
+    r"""Return the text of RTF as HTML, and the addresses of its links.
+
+    Hidden text is invisible, as templates are in HTML.
 
     Examples
     --------
-    >>> read_text(rb"{\rtf1{\fonttbl\f0 Arial;}{\*\fldinst{http://a.b }}{\fldrslt caf\'e9}}")
+    >>> read_text(rb"{\rtf1{\fonttbl\f0 Arial;}{\*\fldinst{LINK http://a.b }}{\fldrslt caf\'e9}}")
     'http://a.b café'
+    >>> read_text(rb"{\rtf1 a < b{\v c}}")
+    'a &lt; b<template> c</template>'
     """
-    return _read(rtf, b"fldinst")
+    pieces: list[str] = []
+    for kind, text in _read(rtf, b"fldinst"):
+        if kind == _INSTRUCTION:
+            text = "".join(address + " " for address in _ADDRESS.findall(text))
+        page = escape(text, quote=False)
+        pieces.append(f"<template> {page}</template>" if kind == _HIDDEN else page)
+    return "".join(pieces)
 
 
-def _read(rtf: bytes, shown_group: bytes) -> str:
-    """Return the text of RTF, and of one kind of the groups that programs can ignore."""
+def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of each piece of RTF.
+
+    Of the groups that programs can ignore, one kind is read.
+    """
     prologue = rtf[:_PROLOGUE]
     page = _CODE_PAGE.search(prologue)
     charset = "cp" + page[1].decode() if page else ""
-    runs: list[bytes] = []  # of text, each followed by a character of Unicode
-    characters: list[str] = []
+    has_html = shown_group == b"htmltag"
+    runs: list[tuple[str, bytes, str]] = []  # kind, text, and a character of Unicode after it
     run = bytearray()
+    kind = ""
     state, stack, skip_count = _State(), [], 0
     for token in _TOKEN.finditer(rtf):
         word, number, byte, symbol, brace = token.groups()
@@ -111,28 +136,39 @@ def _read(rtf: bytes, shown_group: bytes) -> str:
         elif brace:
             state = stack.pop() if stack else _State()
         elif word == shown_group:
-            state = state._replace(is_unshown=False, is_replaced=False)
+            kind_of_group = "" if has_html else _INSTRUCTION
+            state = state._replace(is_unshown=False, is_replaced=False, kind=kind_of_group)
         elif word == b"htmlrtf":
-            state = state._replace(is_replaced=shown_group == b"htmltag" and number != b"0")
+            state = state._replace(is_replaced=has_html and number != b"0")
+        elif word in (b"v", b"plain"):
+            if not has_html and state.kind != _INSTRUCTION:
+                is_hidden = word == b"v" and number != b"0"
+                state = state._replace(kind=_HIDDEN if is_hidden else "")
         elif word == b"uc":
             state = state._replace(skip_size=int(number or 1))
         elif (word or symbol) in _UNSHOWN:
             state = state._replace(is_unshown=True)
         elif state.is_unshown or state.is_replaced:
             continue
-        elif word == b"u":
-            runs.append(bytes(run))
-            characters.append(chr(int(number or 0) & 0xFFFF))
-            run.clear()
-            skip_count = state.skip_size
-        elif word or symbol:
-            run += _CHARACTERS.get(word or symbol, b"")
         else:
-            piece = bytes((int(byte, 16),)) if byte else token[0]
-            run += piece[max(skip_count, 0) :]
-            skip_count -= len(piece)
-    runs.append(bytes(run))
-    fallback = guess_fallback((data, charset) for data in runs)
-    texts = (decode_text(data, charset, fallback) for data in runs)
-    text = "".join(chain.from_iterable(zip(texts, (*characters, ""), strict=True)))
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if kind != state.kind:
+                runs.append((kind, bytes(run), ""))
+                run.clear()
+                kind = state.kind
+            if word == b"u":
+                runs.append((kind, bytes(run), chr(int(number or 0) & 0xFFFF)))
+                run.clear()
+                skip_count = state.skip_size
+            elif word or symbol:
+                run += _CHARACTERS.get(word or symbol, b"")
+            else:
+                piece = bytes((int(byte, 16),)) if byte else token[0]
+                run += piece[max(skip_count, 0) :]
+                skip_count -= len(piece)
+    runs.append((kind, bytes(run), ""))
+    fallback = guess_fallback((data, charset) for _, data, _ in runs)
+    for kind, pieces in groupby(runs, itemgetter(0)):
+        text = "".join(
+            decode_text(data, charset, fallback) + character for _, data, character in pieces
+        )
+        yield kind, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -48,7 +48,9 @@ def convert_format(content: bytes, content_type: str, parameters: Mapping[str, s
         return _FOLD.sub(b"", content).replace(b"\\n", b"\n").replace(b"\\N", b"\n")
     if content_type in ENRICHED_TYPES:
         return _enriched_to_html(content)
-    if content_type == "text/rtf" and content.lstrip().startswith(b"{\\rtf"):
+    if content_type == "text/rtf":
+        if not content.lstrip().startswith(b"{\\rtf"):
+            return content.replace(b"&", b"&amp;").replace(b"<", b"&lt;")
         from streamnb.mail.rtf import read_text  # here: few mails need it
 
         return read_text(content).encode()

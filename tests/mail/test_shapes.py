@@ -654,7 +654,12 @@ def test_parameters_of_enriched_text_are_hidden(kind, body):
         (rb"{\rtf1\ansi\ansicpg1251{\info{\author Me}}\'ef\'f0\'e8\'e2\'e5\'f2{\*\x Me}}", "привет"),
         (rb'{\rtf1{\field{\*\fldinst{HYPERLINK "http://a.example/"}}{\fldrslt Shown}}}', "Shown url:a.example"),
         (rb"{\rtf1\fromhtml1{\*\htmltag <p>}\htmlrtf Shown\htmlrtf0 }", "Shown"),
-        (b"No RTF\nShown {there}", "Shown there"),
+        (b"No RTF\nShown <there>", "Shown there"),
+        (rb"{\rtf1 Shown {\v Unseen }\v Un\'e4een{\v0  Shown2 }\plain Shown3}", "Shown Shown2 Shown3 hidden:Unseen hidden:Unäeen"),
+        (rb"{\rtf1 \v Unseen\v0 Shown <b & \'3c\u60?there}", "hidden:Unseen Shown b there"),
+        (rb'{\rtf1{\field{\*\fldinst { HYPER}{LINK "http://a.example/Way" \\\\o "Unseen"}}{\fldrslt Shown}}}', "Shown url:a.example"),
+        (rb'{\rtf1{\field{\*\fldinst\plain INCLUDEPICTURE mailto:me@a.example}{\fldrslt{\v0 Shown}}}}', "Shown a.example"),
+        (rb"{\rtf1\fromhtml1{\*\htmltag <p>}{\v Unseen}Shown}", "Shown hidden:Unseen"),
     ],
 )  # fmt: skip
 def test_words_of_rtf_are_read_without_its_controls(rtf, words):
@@ -662,7 +667,8 @@ def test_words_of_rtf_are_read_without_its_controls(rtf, words):
         MailTokenizer().transform_one(b"Content-Type: text/rtf; charset=us-ascii\n\n" + rtf)
     )
     assert set(words.split()) <= tokens
-    assert not {"rtf", "pard", "ansi", "Arial", "Me", "fldrslt"} & tokens
+    unshown = "rtf pard ansi Arial Me fldrslt Unseen Unäeen HYPERLINK HYPER LINK INCLUDEPICTURE"
+    assert not set(unshown.split()) & tokens
 
 
 ARMOR = """-----BEGIN PGP %s-----
