@@ -25,7 +25,7 @@ from streamnb._core.styles import (
 from streamnb.patterns import lazy_pattern
 
 _SIMPLE = lazy_pattern(
-    rb"(\*|[a-z][\w-]*|[.#][\w\x80-\xff-]+)|(\[[^\]]*\]|:first-child|:nth-child\([^()]*\))"
+    rb"(\*|[a-z][\w-]*|[.#][\w\x80-\xff-]+)|(\[[^\]]*\]|:checked|:first-child|:nth-child\([^()]*\))"
     rb"|:not\(([^()]*)\)",
     re.I,
 )
@@ -43,10 +43,11 @@ _CASELESS_ATTRIBUTES = frozenset(
     selected shape target text type valign valuetype vlink""".split()
 )
 _POSITION = lazy_pattern(rb":nth-child\(\s*([+-]?\d*n)?\s*([+-]?\s*\d+)?\s*\)")
-_NAMED_POSITIONS = {
-    b":first-child": b":nth-child(1)",
-    b":nth-child(odd)": b":nth-child(2n+1)",
-    b":nth-child(even)": b":nth-child(2n)",
+_NAMED_CONDITIONS = {
+    b":checked": frozenset((b"input", b"[checked]")),
+    b":first-child": frozenset((b":nth-child(1)",)),
+    b":nth-child(odd)": frozenset((b":nth-child(2n+1)",)),
+    b":nth-child(even)": frozenset((b":nth-child(2n)",)),
 }
 _ROOT = lazy_pattern(rb"(?:html)?:root\b", re.I)
 _IS = rb":(?:is|where|-webkit-any)\("
@@ -108,10 +109,10 @@ def read_selector(selector: bytes) -> list[Compound] | None:
             if simple[1]:
                 atoms.add(simple[1].lower())
             elif simple[2]:
-                condition = _normalize(simple[2])
-                if condition is None:
+                conditions = _normalize(simple[2])
+                if not conditions:
                     return None
-                atoms.add(condition)
+                atoms |= conditions
             else:
                 inner = read_selector(simple[3])
                 if inner is None or len(inner) != 1 or inner[0].excluded:
@@ -129,13 +130,15 @@ def read_selector(selector: bytes) -> list[Compound] | None:
     return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
 
 
-def _normalize(condition: bytes) -> bytes | None:
-    """Return a condition on attributes or the position in its canonical form; None if damaged."""
+def _normalize(condition: bytes) -> frozenset[bytes]:
+    """Return the atoms of a condition on attributes or the position; none if it is damaged."""
+    pattern = _ATTRIBUTE
     if condition[:1] == b":":
         condition = condition.lower()
-        condition = _NAMED_POSITIONS.get(condition, condition)
-        return condition if _POSITION.fullmatch(condition) else None
-    return condition if _ATTRIBUTE.fullmatch(condition) else None
+        if condition in _NAMED_CONDITIONS:
+            return _NAMED_CONDITIONS[condition]
+        pattern = _POSITION
+    return frozenset((condition,) if pattern.fullmatch(condition) else ())
 
 
 def is_condition(atom: bytes) -> bool:

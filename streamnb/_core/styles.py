@@ -349,6 +349,12 @@ def _is_hiding(name: bytes, value: bytes) -> bool:
     if name == b"filter" or name == b"-ms-filter":
         match = _NO_OPACITY.search(value)
         return match is not None and _is_transparent(match[1])
+    if name == b"rotate":
+        words = frozenset(value.split())
+        return bool(words & {b"x", b"y"} and words & _QUARTER_TURNS)
+    if name.endswith((b"mask", b"mask-image")) and b"gradient(" in value:
+        colours = {read_colour(match[0]) for match in COLOUR.finditer(value)} - {INHERITED}
+        return colours == {TRANSPARENT} and not _PICTURE.search(value)
     if name == b"font-size-adjust":
         return _pixels(value) == 0.0
     return name == b"content-visibility" and value == b"hidden"

@@ -121,6 +121,26 @@ def test_escapes_and_case_in_rules_are_those_of_browsers(rules, page, is_hidden)
 
 
 @pytest.mark.parametrize(
+    ("element", "is_hidden"),
+    [
+        ("<input type=checkbox id=c checked>", False),
+        ("<input type=radio id=c CHECKED=''>", False),
+        ("<input type=checkbox id=c>", True),
+        ("<p id=c checked></p>", True),
+    ],
+)
+@pytest.mark.parametrize("selector", ["#c:checked~.t", "#c:Checked + p", "input:checked~p"])
+def test_checked_inputs_show_and_hide_their_neighbours(element, is_hidden, selector):
+    rules = f"<style>.t{{display:none}}{selector}{{display:block!important}}</style>"
+    page = f"Content-Type: text/html\n\n{rules}{element}<p class=t>Word</p>"
+    tokens = set(MailTokenizer().transform_one(page.encode()))
+    assert tokens & {"Word", "hidden:Word"} == ({"hidden:Word"} if is_hidden else {"Word"})
+    reverse = page.replace(".t{display:none}", "").replace("block!important", "none")
+    tokens = set(MailTokenizer().transform_one(reverse.encode()))
+    assert tokens & {"Word", "hidden:Word"} == ({"Word"} if is_hidden else {"hidden:Word"})
+
+
+@pytest.mark.parametrize(
     "rule", ["[data-x]", "b:first-child", "td:nth-child(2n)", "b+b", "b~b", "b>b"]
 )
 def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
