@@ -70,9 +70,9 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     """Copy a message from standard input to standard output and add its verdict to the header.
 
     The field `X-Streamnb: Spam, score=...` is added, and existing fields of that name are removed.
-    All other bytes stay. After an error, the message is copied without a verdict and the exit
-    status is 0, or 75 with --strict. If the message cannot be written, the exit status is 75: keep
-    the message.
+    A carriage return ends a line, too, because some programs read it so. All other bytes stay.
+    After an error, the message is copied without a verdict and the exit status is 0, or 75 with
+    --strict. If the message cannot be written, the exit status is 75: keep the message.
 
     The verdict comes from a running `streamnb serve`, within two seconds, or from the database.
     The program `streamnb-filter` does the same faster.
