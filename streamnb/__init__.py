@@ -12,12 +12,16 @@ Examples
 'spam'
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
 __version__ = "0.1.0"
+# A checker of types takes a variable of this name as true. The command line handles Ctrl-C only
+# after this module, so it imports no other one, such as `typing`.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from streamnb.any_model import load
     from streamnb.classifier import Classifier, MailClassifier, TextClassifier
     from streamnb.features.mail_words import MailTokenizer
@@ -86,6 +90,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'streamnb' has no attribute {name!r}")
+    from importlib import import_module
+
     try:
         value = getattr(import_module(_HOMES[name]), name)
     except ImportError as error:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
-import io
 import os
 import sys
-from types import ModuleType
 
 # Modules of numpy that only add docstrings. Their import takes a tenth of the time of a message, so
 # empty modules replace them. No command shows numpy's docstrings.
@@ -15,13 +11,15 @@ _DOCSTRING_MODULES = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scal
 # Modules of numpy with types of annotations, which take a twentieth of the time of a message.
 _TYPE_MODULES = ("numpy.typing", "numpy._typing")
 
+_ModuleType = type(sys)
 
-def _replace_types() -> ModuleType:
+
+def _replace_types() -> object:
     """Put a small module in the place of numpy's types, and return it.
 
     Nothing reads annotations at run time until a further library is imported.
     """
-    types = ModuleType("numpy.typing")
+    types = _ModuleType("numpy.typing")
     vars(types).update(NDArray=list, ArrayLike=list)
     for name in _TYPE_MODULES:
         sys.modules.setdefault(name, types)
@@ -30,6 +28,9 @@ def _replace_types() -> ModuleType:
 
 def _prepare_collector() -> None:
     """Make the garbage collector run rarely, and not at exit."""
+    import atexit
+    import gc
+
     # With Python's default, a collection every 700 objects, the collector takes 5 % of a replay's
     # time. Few objects form cycles.
     gc.set_threshold(20_000, 20, 50)
@@ -43,6 +44,8 @@ def _prepare_streams() -> None:
     With PYTHONUNBUFFERED or -u, a write can be partial without an error. A mail would be
     truncated.
     """
+    import io
+
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
     stdout = sys.stdout
@@ -68,8 +71,19 @@ def _exit_at_once(status: int) -> None:
     os._exit(status)
 
 
+def _end_at_interrupt() -> None:
+    """Let Ctrl-C end the process, because Python prints a traceback for it during its exit."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def main() -> None:
-    """Run the command line. A failure is printed as one line and sets the exit status."""
+    """Run the command line. A failure is printed as one line and sets the exit status.
+
+    Ctrl-C is handled only in here, so the module imports no other one before.
+    """
     try:
         if sys.argv[1:2] != ["experiment"]:
             # Without memory for its threads, OpenBLAS ends the process, and a mail would be lost.
@@ -78,8 +92,10 @@ def main() -> None:
         _prepare_collector()
         _prepare_streams()
         for name in _DOCSTRING_MODULES:
-            sys.modules.setdefault(name, ModuleType(name))
+            sys.modules.setdefault(name, _ModuleType(name))
         if sys.argv[1:2] in (["filter"], ["classify"]):
+            import gc
+
             gc.disable()  # one message leaves little garbage
             types = _replace_types()
             from streamnb.cli.quick import exit_status
@@ -97,3 +113,5 @@ def main() -> None:
     except KeyboardInterrupt:  # not within the part of `group.main` that handles it
         sys.stderr.write("streamnb: interrupted\n")
         sys.exit(130)
+    finally:
+        _end_at_interrupt()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,16 +121,18 @@ def predict(
         open_compressed(raw_file, Path(output)) as file,
         progress_bar(output != "-" and not quiet, "{task.completed:,.0f} messages") as draw,
     ):
+        items = _readable_items(source, on_error, skipped)
+        first_items = list(islice(items, 1))  # after an error, there is no header either
+        if not first_items and (skipped or not source.may_be_empty):
+            raise CorpusError(f"{', '.join(data)}: there are no messages")
         write = make_writer(file, output_format, source)
-        for item, text in _readable_items(source, on_error, skipped):
+        for item, text in chain(first_items, items):
             verdict = classifier.classify(text, 0, judge_options.decision_costs)
             is_unsure = verdict.unsure or not judge_options.is_sure(verdict.probability)
             write(item, verdict.label, verdict.probability, is_unsure)
             labels[str(verdict.label)] += 1
             unsure += is_unsure
             draw(completed=labels.total())
-        if not labels and (skipped or not source.may_be_empty):
-            raise CorpusError(f"{', '.join(data)}: there are no messages")
     if output != "-" and not quiet:
         counts = ", ".join(f"{n:,} {label}" for label, n in labels.most_common(10)) or "no rows"
         total = message_count(labels.total())

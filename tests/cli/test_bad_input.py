@@ -1,8 +1,6 @@
 """Bad input of all commands: one line that names it, a documented status, and no new file."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from commands import streamnb_command
@@ -87,9 +85,10 @@ def test_each_command_is_tested():
 def test_bad_input_is_one_line_that_names_it(inputs, name, bad):
     before = names(inputs)
     words = ENTRANCES[name].replace("INPUT", bad).split()
-    status, _, error = streamnb_command(*words, cwd=inputs)
+    status, out, error = streamnb_command(*words, cwd=inputs)
     assert names(inputs) == before
     assert (error.count("\n"), bad in error, status in (2, 3, 4)) == (1, True, True), error
+    assert out == ""
 
 
 @pytest.mark.parametrize("words", ["explain table.csv --db mail.db", "explain model.snb table.csv"])
@@ -199,15 +198,3 @@ def test_the_name_of_a_page_is_printed_on_one_line(inputs, tmp_path):
     page = tmp_path / "a\n\x1b[1mb.html"
     status, out, _ = streamnb_command("report", "run", "-o", page, cwd=inputs)
     assert (status, out) == (0, f"{tmp_path}/a??[1mb.html\n")
-
-
-@pytest.mark.parametrize("step", ["_prepare_collector", "_prepare_streams"])
-def test_an_interruption_of_the_first_steps_is_one_line(step):
-    code = f"""
-import streamnb.cli
-def interrupt(): raise KeyboardInterrupt
-streamnb.cli.{step} = interrupt
-streamnb.cli.main()
-"""
-    ended = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, check=False)
-    assert (ended.returncode, ended.stderr) == (130, b"streamnb: interrupted\n")
