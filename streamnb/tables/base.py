@@ -163,6 +163,13 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         table = Columns.from_data(X)
         return [dict(zip(table.names, row, strict=True)) for row in table.values.tolist()]
 
+    def _read_one(self, x: Mapping[Any, Any]) -> Any:
+        """Return an example as the statistics read it; an error does not number its only row."""
+        try:
+            return self.statistics.read(Columns.from_dict(x))
+        except ValueError as error:
+            raise ValueError(str(error).removeprefix("row 0, ")) from None
+
     def _place(self, label: Label) -> int | None:
         """Return the index of a class, None for an unknown class."""
         try:
@@ -216,7 +223,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             If a value or the weight is not valid. The model is then unchanged.
         """
         with self.lock:
-            rows = self.statistics.read(Columns.from_dict(x))
+            rows = self._read_one(x)
             self._learn(rows, [y], np.array([checked_weight(w)]), ())
 
     def unlearn_one(
@@ -236,7 +243,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """
         weight = checked_weight(w)
         with self.lock:
-            rows = self.statistics.read(Columns.from_dict(x))
+            rows = self._read_one(x)
             place = self._place(y)
             class_weight = -1.0 if place is None else self._weights[place].weight
             if place is None or class_weight < weight or 0 < weight < SMALLEST_WEIGHT:
@@ -308,7 +315,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             check_column_names(self, is_named, is_numbered, has_known, has_numbers, is_learning)
 
     def _scores(self, x: Any) -> list[float]:
-        return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()
+        return self._score(self._read_one(x))[0].tolist()
 
     def explain_one(self, x: Mapping[Any, Any]) -> Explanation:
         """Return the contribution of each feature of an example to the score of each class.
@@ -339,9 +346,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """Return a list with the result of `explain_one`: these models have a single view."""
         with self.lock:
             labels = list(self.labels)
-            rows = self.statistics.read(Columns.from_dict(x))
+            rows = self._read_one(x)
             whole = self._score(rows)[0]
-            empty = self._score(self.statistics.read(Columns.from_dict({})))[0]
+            empty = self._score(self._read_one({}))[0]
             with np.errstate(invalid="ignore", over="ignore"):  # -inf - -inf
                 names, gains = self._gains(rows) if labels else ([], np.zeros((0, 0)))
                 gains = np.where(np.isneginf(empty), 0.0, np.nan_to_num(gains, neginf=-np.inf))

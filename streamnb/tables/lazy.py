@@ -13,7 +13,6 @@ from streamnb.constraints import Integer, Number
 from streamnb.counts.protocol import Bools, Floats, Ints, Label
 from streamnb.parameters import parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
-from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_probabilities
 
 # Maximum number of logarithms computed at once: 512 KiB. A row of 200 columns took 1.25 s with this
@@ -227,7 +226,7 @@ class LazyBayesianRules(LazyParameters, TabularNB):
 
     def rule_features(self, x: Mapping[Any, Any]) -> list[Any]:
         """Return the features that the rule for x fixes, in the order of their choice."""
-        (query,) = self._queries(self.statistics.read(Columns.from_dict(x)))
+        (query,) = self._queries(self._read_one(x))
         return [query.names[j] for j in self._rule(query)]
 
     def _score(self, rows: Levels) -> Floats:

@@ -18,6 +18,7 @@ from streamnb import (
     MultinomialNB,
     TextClassifier,
 )
+from streamnb.mailbox.service.api import RequestError
 from streamnb.mailbox.service.model_api import RowPredictor, predict_all
 
 TICKETS = [("cannot log in", "account"), ("forgot my password", "account"),
@@ -188,6 +189,16 @@ def test_an_error_of_the_api_names_the_json_type_of_a_value(predicting, tmp_path
     assert error == f"row: expected an object, not {kind}"
     nested = web("POST", "/predict", b'{"row": {"a": []}}')[1]["error"]
     assert nested == "row: 'a': expected a scalar, not an array"
+
+
+def test_an_error_of_a_value_names_its_row_once():
+    model = GaussianNB()
+    model.learn_one({"a": 1.0}, "p")
+    predictor = RowPredictor(model)
+    for body, name in {'{"row": ROW}': "row", '{"rows": [{"a": 1}, ROW]}': "rows[1]"}.items():
+        with pytest.raises(RequestError) as error:
+            predict_all(predictor, body.replace("ROW", '{"a": "x"}').encode())
+        assert str(error.value) == f"{name}: 'a': 'x' is not a number"
 
 
 def test_odd_texts_are_answered(predicting, tmp_path):

@@ -227,13 +227,25 @@ def test_bad_values_change_nothing(name, bad):
     assert pickle.dumps(model) == before
 
 
+@pytest.mark.parametrize(
+    ("model", "value"),
+    [(GaussianNB(), "x"), (GaussianNB(), math.inf), (CategoricalNB(), [1]), (MixedNB(), "1")],
+)
+def test_an_error_of_one_example_names_its_feature_only(model, value):
+    good = "x" if isinstance(model, CategoricalNB) else 1.0
+    model.learn_one({"a": good}, "p")
+    for call in (model.predict_proba_one, model.explain_one, lambda x: model.learn_one(x, "p")):
+        with pytest.raises(ValueError, match=r"^'a': "):
+            call({"a": value})
+
+
 def test_a_bad_value_is_named():
     with pytest.raises(ValueError, match="row 1, 'b': 'x' is not a number"):
         GaussianNB().learn_many(pd.DataFrame({"a": [1, 2], "b": [1, "x"]}), ["p", "q"])
     with pytest.raises(ValueError, match=r"row 0, 1: the value is inf"):
         GaussianNB().partial_fit(np.array([[1.0, math.inf]]), ["p"])
-    with pytest.raises(ValueError, match="row 0, 'a': \\[1\\] cannot be a level"):
-        CategoricalNB().learn_one({"a": [1]}, "p")
+    with pytest.raises(ValueError, match="row 0, 0: \\[1\\] cannot be a level"):
+        CategoricalNB().partial_fit([[[1]]], ["p"])
     with pytest.raises(ValueError, match="'a' 2 times"):
         GaussianNB().learn_many(pd.DataFrame([[1, 2]], columns=["a", "a"]), ["p"])
     with pytest.raises(ValueError, match="different lengths"):
