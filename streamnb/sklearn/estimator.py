@@ -148,6 +148,16 @@ def _check_one_type(classes: list[Any], y: Any) -> None:
         )
 
 
+def _check_label_types(labels: list[Any]) -> None:
+    """Raise ValueError for objects, which scikit-learn takes as the values of a regression."""
+    for label in distinct_labels(labels):
+        if not isinstance(label, str | bytes | int | float | np.generic):
+            raise ValueError(
+                f"the label {label!r:.80} is a {type(label).__name__}: scikit-learn needs labels "
+                "of str, int, bool or float; convert them: [str(label) for label in y]"
+            )
+
+
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of the estimators.
 
@@ -297,6 +307,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
                 check_labels(labels.tolist())
+                _check_label_types(labels.tolist())
             validation.assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         n = rows.shape[0] if hasattr(rows, "shape") else len(getattr(rows, "values", rows))

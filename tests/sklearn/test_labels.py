@@ -1,5 +1,6 @@
 """Labels, weights and values that numpy would change: each estimator learns or refuses them."""
 
+import datetime
 import decimal
 import enum
 
@@ -27,6 +28,10 @@ def estimator(request):
 
 def rows_of(estimator):
     return TEXTS if type(estimator).__name__ in TEXTUAL else ROWS
+
+
+class Colour(enum.Enum):
+    RED = 1
 
 
 class Kind(str, enum.Enum):  # noqa: UP042 (the older way)
@@ -96,6 +101,18 @@ def test_declared_classes_have_a_column(estimator):
         assert estimator.classes_.tolist() == classes
         assert estimator.predict_proba(X).shape == (len(X), 3)
         assert set(estimator.predict(X)) <= {"x", "y"}
+
+
+@pytest.mark.parametrize("label", [datetime.date(2026, 1, 2), Colour.RED, decimal.Decimal(1)])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_label_that_scikit_learn_does_not_take_is_answered_with_a_conversion(
+    estimator, method, label
+):
+    X = rows_of(estimator)
+    labels = [label, label] * 6
+    with pytest.raises(ValueError, match=r"convert them: \[str\(label\) for label in y\]"):
+        getattr(estimator, method)(X, labels)
+    getattr(estimator, method)(X, [str(label) for label in labels])
 
 
 MISSING = {
