@@ -99,7 +99,11 @@ class _Context(click.Context):
     def invoke(self, *arguments: Any, **values: Any) -> Any:
         """Run the command, unless its options exclude each other."""
         check_options(self)
-        return super().invoke(*arguments, **values)
+        try:
+            return super().invoke(*arguments, **values)
+        except Exception as error:
+            _name_options(error, self.command)
+            raise
 
 
 class ContextGroup(click.Group):
@@ -182,6 +186,23 @@ def _prepare_command(command: click.Command) -> None:
             param.type = _NotEmpty()
     for member in getattr(command, "commands", {}).values():
         _prepare_command(member)
+
+
+def _name_options(error: Exception, command: click.Command) -> None:
+    """Add the command's option to each configuration key in an error: corpus.skip (--skip)."""
+    import re
+
+    from streamnb.errors import StreamNBError
+
+    if isinstance(error, StreamNBError) and re.search(r"\b(corpus|evaluate|output)\.", str(error)):
+        from streamnb.cli.replay import OPTION_KEYS
+
+        text = str(error)
+        for param in command.params:
+            key = OPTION_KEYS.get(param.name or "", "")
+            if "." in key:
+                text = re.sub(rf"\b{re.escape(key)}\b", f"{key} ({param.opts[-1]})", text)
+        error.args = (text, *error.args[1:])
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:

@@ -252,7 +252,7 @@ def print_notices(lines: Sequence[str], summary: str = "{} more notices") -> Non
 
 
 # The configuration key of each option.
-_KEYS = {
+OPTION_KEYS = {
     "label_column": "corpus.label_column",
     "text_column": "corpus.text_column",
     "delimiter": "corpus.delimiter",
@@ -308,7 +308,7 @@ def make_config(
     if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
         resolve_paths(data, "spark", ("input",), config_file)
-    values = {key: option_values.get(name) for name, key in _KEYS.items()}
+    values = {key: option_values.get(name) for name, key in OPTION_KEYS.items()}
     values = {key: value for key, value in values.items() if value is not None}
     if targets:
         values["corpus.path"] = targets[0] if len(targets) == 1 else list(targets)

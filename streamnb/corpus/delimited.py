@@ -336,7 +336,7 @@ def _choose_columns(
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
         f"(columns: {printable(', '.join(table.names)[:200])}); set corpus.label_column and "
-        "corpus.text_column (--label-column, --text-column) to their names or numbers"
+        "corpus.text_column to their names or numbers"
     )
 
 

@@ -175,10 +175,11 @@ def _restore_model(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any
     name, classes = header["model"], SaveLoadMixin.saved_classes
     is_other = name not in classes if kind is None else not issubclass(classes.get(name, int), kind)
     if is_other:
-        wanted = "" if kind is None else f", not a {kind.__name__}"
+        noun = "" if kind is None else vars(kind).get("noun", kind.__name__)
+        wanted = f", not a {noun}" if noun else ""
         raise ForeignError(
-            f"the file holds a {name!s:.40}{wanted}; read it by `streamnb.load` or "
-            "`streamnb serve --model`"
+            f"the file holds a {name!s:.40}{wanted}; load it in Python with `streamnb.load`, or "
+            "predict over HTTP with `streamnb serve --model`"
         )
     model_class = classes[name]
 

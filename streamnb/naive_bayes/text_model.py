@@ -45,6 +45,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     Several threads can share a model: each call of a public method holds the model's lock.
     """
 
+    noun: ClassVar[str] = "model of texts"  # in errors about files
     receipt: Receipt | None
     discriminative: ClassVar[bool] = True  # update weights depend on the model's own predictions
     takes_views: ClassVar[bool] = False  # a message is a sequence of views

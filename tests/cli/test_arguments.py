@@ -6,6 +6,7 @@ import click
 import pytest
 from commands import streamnb_command
 
+from streamnb import TextClassifier
 from streamnb.cli import option_rules
 from streamnb.cli.group import COMMANDS, commands
 from streamnb.corpus import open_corpus
@@ -176,3 +177,23 @@ def test_the_help_names_the_value_of_each_option():
         for member in members.values():
             lines = [param.get_help_record(context) for param in member.params]
             assert not [line for line in lines if line and " RANGE" in line[0]], name
+
+
+@pytest.mark.parametrize("command", ["fit -o new", "evaluate model.snb", "replay"])
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ("--skip 5000", ["corpus.skip (--skip) leaves out"]),
+        (
+            "--label-column text",
+            ["corpus.label_column (--label-column)", "corpus.text_column (--text-column)"],
+        ),
+    ],
+)
+def test_an_error_names_the_option_of_a_configuration_key(tmp_path, command, options, names):
+    (tmp_path / "rows.csv").write_text("text,label\nbuy pills,spam\nlunch,ham\n")
+    TextClassifier().fit(["buy pills", "lunch"], ["spam", "ham"]).save(tmp_path / "model.snb")
+    words = [*command.split(), "rows.csv", *options.split()]
+    status, _, error = streamnb_command(*words, cwd=tmp_path)
+    assert (status in (2, 3), error.count("\n")) == (True, 1)
+    assert all(name in error for name in names), error

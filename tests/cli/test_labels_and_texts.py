@@ -143,8 +143,9 @@ def test_commands_for_texts_name_what_reads_a_model_of_rows(tmp_path, command):
     data = [] if command == "top" else [tmp_path / "new.csv"]
     status, _, error = streamnb_command(command, tmp_path / "rows.snb", *data)
     assert (status, error.count("\n")) == (4, 1)
-    assert "the file holds a MixedNB" in error
-    assert "serve --model" in error
+    assert "the file holds a MixedNB, not a model of texts; " in error
+    assert "`streamnb.load`" in error
+    assert "`streamnb serve --model`" in error
 
 
 SPELLINGS = {

@@ -640,7 +640,10 @@ def test_skipping_all_messages_of_a_corpus_is_an_error(model, tmp_path, monkeypa
     columns = ["--label-column", "topic", "--text-column", "text", "--skip", 99_999]
     targets = [model, data] if name == "evaluate" else [data]
     status, _, error = streamnb_command(name, *targets, *columns, *options)
-    assert (status, "corpus.skip leaves out the first 99,999 messages" in error) == (3, True)
+    assert (status, "corpus.skip (--skip) leaves out the first 99,999 messages" in error) == (
+        3,
+        True,
+    )
     assert list(tmp_path.iterdir()) == []
 
 
