@@ -618,7 +618,9 @@ def learn_systems(
         changes = [(), ()]
         if error >= min_error:
             has_step = True
-            weights = None if length_bin is None else system.weights_of(length_bin)
+            weights = system.by_length.get(length_bin)
+            if weights is None and length_bin is not None:
+                weights = system.weights_of(length_bin)
             changes = calibration_step(system.shared, weights, log_likelihoods[s], proba, system.rate, step, targets)
         shared_changes.append(changes[0])
         length_changes.append(changes[len(changes) - 1])

@@ -520,18 +520,18 @@ cdef class CountTable:
         return cells, seen
 
     def log_likelihood_grid(
-        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False, double length_norm=0,
-        double length_power=0,
+        self, fingerprints, counts, double alpha, list factors, bint unseen=False, bint complement=False,
+        double length_norm=0, double length_power=0,
     ):
-        """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each alpha and class k.
+        """Return the sum of counts[i] * (log(n_ik + a) - log(N_k + a V)) over i, for each factor and class k.
 
-        n_ik is the count of feature i in class k, N_k its sum over features, and V the number of features. With
-        `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated. With `unseen`, unseen
-        features are included. The sums are divided by `length_divisor`.
+        a is alpha times the factor. n_ik is the count of feature i in class k, N_k its sum over features, and V the
+        number of features. With `complement`, n_ik and N_k are the counts of all other classes, and the sums are
+        negated. With `unseen`, unseen features are included. The sums are divided by `length_divisor`.
 
         Returns
         -------
-        A list of the K sums for each alpha, and the number of features used.
+        A list of the K sums for each factor, and the number of features used.
         """
         cdef Py_ssize_t i, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -540,8 +540,8 @@ cdef class CountTable:
         cdef double *numbers
         cdef LogSums sums = self.logs
         if self.table.rows + self.unloaded == 0:
-            return [[0.0] * self.k for _ in alphas], 0
-        sums.prepare(alphas, self.sums, self.k, self.table.rows + self.unloaded, complement)
+            return [[0.0] * self.k for _ in factors], 0
+        sums.prepare(alpha, factors, self.sums, self.k, self.table.rows + self.unloaded, complement)
         # Hold the interpreter's lock: another thread's update could move the table.
         self.find(f, n)
         for i in range(n):

@@ -193,17 +193,18 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
 
 
 def message_groups(tuple views, uint64_t n_groups) -> list:
-    """Return the smallest fingerprint of each view (`TokenCounts`) modulo `n_groups`; -1 for a view without features."""
+    """Return -1 minus the index of each view (`TokenCounts`) with features, and its smallest fingerprint modulo `n_groups`."""
     cdef list groups = []
     cdef uint64_t *f
     cdef uint64_t smallest
-    cdef Py_ssize_t i, n
-    for view in views:
-        fingerprints = view.fingerprints
+    cdef Py_ssize_t i, n, v
+    for v in range(len(views)):
+        fingerprints = views[v].fingerprints
         n = len(fingerprints)
         f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         smallest = 0xFFFFFFFFFFFFFFFF
         for i in range(n):
             smallest = min(smallest, f[i])
-        groups.append(<Py_ssize_t> (smallest % n_groups) if n else -1)
+        if n:
+            groups.append((-1 - v, <Py_ssize_t> (smallest % n_groups)))
     return groups

@@ -91,7 +91,7 @@ cdef class LogSums:
     cdef double *lo
 
     cdef int prepare(
-        self, list alphas, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
+        self, double alpha, list factors, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
     ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:

@@ -262,10 +262,10 @@ cdef class LogSums:
         free(self.alphas)
 
     cdef int prepare(
-        self, list alphas, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
+        self, double alpha, list factors, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
     ) except -1:
-        """Start sums with the totals N of `width` classes, V features and the smoothing."""
-        cdef Py_ssize_t s, k, n = len(alphas), sums = max(n, 1) * (width + 2)
+        """Start sums with the totals N of `width` classes, V features, and each of `factors` times alpha."""
+        cdef Py_ssize_t s, k, n = len(factors), sums = max(n, 1) * (width + 2)
         cdef double hi = 0, lo = 0
         if n != self.n_alphas or width != self.width:
             self.n_alphas = self.width = 0
@@ -280,7 +280,7 @@ cdef class LogSums:
         for k in range(width):
             self.hi[k] = hi + lo - totals[k] if complement else totals[k]
         for s in range(n):
-            self.alphas[s] = alphas[s]
+            self.alphas[s] = alpha * <double> factors[s]
             snb_logs(self.hi, self.alphas[s] * features, self.less + s * width, width)
         memset(self.hi, 0, 2 * sums * sizeof(double))
         return 0

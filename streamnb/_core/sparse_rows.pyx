@@ -224,8 +224,8 @@ cdef class SparseRows:
         return SparseRows(joined.ends, joined.classes[:at], joined.counts[:at])
 
     def log_likelihood_grid(
-        self, counts, list totals, Py_ssize_t features, list alphas, bint unseen=False, bint complement=False,
-        double length_norm=0, double length_power=0,
+        self, counts, list totals, Py_ssize_t features, double alpha, list factors, bint unseen=False,
+        bint complement=False, double length_norm=0, double length_power=0,
     ):
         """Return `CountTable.log_likelihood_grid` for a message with one count for each row, float64 (n,)."""
         cdef Py_ssize_t i, j, start, width = len(totals)
@@ -236,7 +236,7 @@ cdef class SparseRows:
         for j in range(len(self.classes)):
             if self.k[j] >= width:
                 raise IndexError(f"class index {self.k[j]} is not below {width}")
-        sums.prepare(alphas, <double *> cnp.PyArray_DATA(totals_array), width, features, complement)
+        sums.prepare(alpha, factors, <double *> cnp.PyArray_DATA(totals_array), width, features, complement)
         for i in range(self.n):
             start = self.start(i)
             if start == <Py_ssize_t> self.e[i]:

@@ -141,7 +141,8 @@ class SqlCounts(Places):
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
-        alphas: list[float],
+        alpha: float,
+        factors: list[float],
         unseen: bool,
         complement: bool = False,
         length_norm: float = 0.0,
@@ -149,8 +150,8 @@ class SqlCounts(Places):
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self._cells(tokens.fingerprints).log_likelihood_grid(
-            tokens.counts, self.totals, self.features, alphas, unseen, complement, length_norm,
-            length_power,
+            tokens.counts, self.totals, self.features, alpha, factors, unseen, complement,
+            length_norm, length_power,
         )  # fmt: skip
 
     def add(

@@ -227,7 +227,8 @@ class MemoryCounts:
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
-        alphas: list[float],
+        alpha: float,
+        factors: list[float],
         unseen: bool,
         complement: bool = False,
         length_norm: float = 0.0,
@@ -237,7 +238,8 @@ class MemoryCounts:
         return self.table.log_likelihood_grid(
             tokens.fingerprints,
             tokens.counts,
-            alphas,
+            alpha,
+            factors,
             unseen,
             complement,
             length_norm,

@@ -152,20 +152,22 @@ class Counts(Protocol):
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
-        alphas: list[float],
+        alpha: float,
+        factors: list[float],
         unseen: bool,
         complement: bool = False,
         length_norm: float = 0.0,
         length_power: float = 0.0,
     ) -> tuple[list[list[float]], int]:
-        """Return log-likelihoods of a message for each alpha and class, and the features used.
+        """Return log-likelihoods of a message for each factor and class, and the features used.
 
-        The log-likelihood is the sum over features of x_i (log(n_ic + alpha) - log(N_c + A)). n_ic
-        is the count of feature i in class c, x_i its count in the message, and A is alpha times the
-        number of features. With `complement`, n_ic and N_c are the counts of all other classes, and
-        the sums are negated. Features that were never learned are included if `unseen` is true. The
-        second result is the number n of features included. If neither `length_norm` nor n is 0, the
-        sums are divided by `length_norm` times n to the power of `length_power`.
+        The log-likelihood is the sum over features of x_i (log(n_ic + a) - log(N_c + A)). n_ic is
+        the count of feature i in class c, and x_i its count in the message. a is alpha times the
+        factor, and A is a times the number of features. With `complement`, n_ic and N_c are the
+        counts of all other classes, and the sums are negated. Features that were never learned are
+        included if `unseen` is true. The second result is the number n of features included. If
+        neither `length_norm` nor n is 0, the sums are divided by `length_norm` times n to the power
+        of `length_power`.
         """
 
     def items(self) -> tuple[Keys, Floats]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
+from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
@@ -14,7 +15,6 @@ from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
 from streamnb.naive_bayes.recalibration import LabelStep, SystemPool
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
-from streamnb.scores import best_index, probabilities
 
 # Number of messages. If `decay` forgets faster, label noise counts less, because the user expects
 # classes to change.
@@ -113,8 +113,8 @@ class Calibration:
         """
         active = prediction.active
         position = active.index(class_index)
-        proba = probabilities(prediction.scores)
-        best = best_index(prediction.scores)
+        proba = _core.probabilities(prediction.scores)
+        best = _core.best_index(prediction.scores)
         predicted, is_correct = active[best], best == position
         sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
         noise_weight = mix_weight * self._noise_weight(noise_weight, decay)

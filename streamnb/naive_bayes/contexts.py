@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         return CountingNB._sums(self, tokens, factor)
 
     def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: Sequence[float]
+        self, tokens: TokenCounts, factors: list[float]
     ) -> list[list[float]]:
         """Return the log-likelihood of each class for each of several factors of alpha."""
         return CountingNB.system_log_likelihoods(self, tokens, factors)

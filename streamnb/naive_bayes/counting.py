@@ -41,14 +41,9 @@ from streamnb.parameters import (
 
 # Update weights are multiples of this step. Their sums are exact, so unlearning is exact. A larger
 # step would ignore messages with small update weights; a smaller one would not improve accuracy.
-_GRID = 2.0**-10
+UPDATE_STEP = 2.0**-10
 # Numbers of columns of a matrix to look up, and of those of one look-up.
 _MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
-
-
-def round_to_grid(factor: float) -> float:
-    """Return the nearest multiple of 2^-10; sums of such multiples are exact."""
-    return _core.round_to(_GRID, factor)
 
 
 CacheEntry = TypeVar("CacheEntry")
@@ -187,7 +182,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return result
 
     def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: Sequence[float]
+        self, tokens: TokenCounts, factors: list[float]
     ) -> list[list[float]]:
         """Return the log-likelihood of each class for each of several factors of alpha."""
         return [self.compute_log_likelihoods(tokens, factor) for factor in factors]
@@ -214,7 +209,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         trust : float
             The probability that the label is correct.
         """
-        return round_to_grid(trust)
+        return _core.round_to(UPDATE_STEP, trust)
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message and return the receipt that `unlearn` needs."""

@@ -8,7 +8,7 @@ from streamnb import _core
 from streamnb.constraints import MIN_POSITIVE, POSITIVE, Number
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import round_to_grid
+from streamnb.naive_bayes.counting import UPDATE_STEP
 from streamnb.naive_bayes.counting_parameters import CountingParameters
 from streamnb.naive_bayes.multinomial import MultinomialNB, MultinomialParameters
 from streamnb.parameters import inherited, parameter, parameter_class
@@ -123,7 +123,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
         squared. Chosen on mail with 10 % of wrong labels: (1-ROCA)% is .127 with the square, and
         .168 with the power 1.
         """
-        weight = round_to_grid(trust * trust * residual)
+        weight = _core.round_to(UPDATE_STEP, trust * trust * residual)
         return weight if weight >= self.min_update else 0.0
 
     def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:

@@ -73,8 +73,7 @@ class MistakeTests(OnlineEstimator):
 
     def _groups(self, views: tuple[TokenCounts, ...]) -> list[Key]:
         """Return a message's keys: its group in each view that has features, and all messages."""
-        groups = [*_core.message_groups(views, self.GROUPS), 0]
-        return [(-1 - i, group) for i, group in enumerate(groups) if group >= 0]
+        return [*_core.message_groups(views, self.GROUPS), (-1 - len(views), 0)]
 
     def _sum(self, key: Key) -> float:
         return self._sums.get(key[0], {}).get(key[1], 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from operator import mul
 from typing import ClassVar
@@ -204,28 +204,29 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         return power
 
     def _grid(
-        self, tokens: TokenCounts, factors: Sequence[float], length_norm: float = 0.0
+        self, tokens: TokenCounts, factors: list[float], length_norm: float | None = None
     ) -> tuple[list[list[float]], int]:
         """Return the log-likelihoods (factors, K), and the number of features they include.
 
         Without `length_norm`, they are not normalised.
         """
-        alpha, has_complement = self._smoothing(), self._has_complement
-        return self.counts.log_likelihood_grid(
+        counts, has_complement = self.counts, self._has_complement
+        return counts.log_likelihood_grid(
             tokens,
-            [alpha * factor for factor in factors],
+            self.alpha * counts.scale,
+            factors,
             self.unseen == "smooth",
             has_complement,
-            length_norm,
+            length_norm or 0.0,
             self._length_power() if has_complement else self.length_norm_power,
         )
 
     def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: Sequence[float]
+        self, tokens: TokenCounts, factors: list[float]
     ) -> list[list[float]]:
         """Return the log-likelihood of each class for each of several factors of alpha."""
-        return self._grid(tokens, factors, self.length_norm or 0.0)[0]
+        return self._grid(tokens, factors, self.length_norm)[0]
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        (sums,), used = self._grid(tokens, (factor,))
+        (sums,), used = self._grid(tokens, [factor])
         return sums, used

@@ -184,7 +184,10 @@ def growth(features: int) -> None:
             rng = np.random.default_rng(2)
             requests = [keys[rng.integers(0, existing, 1_000)] for _ in range(200)]
             many = np.ones(1_000)
-            best_s = best(lambda: [counts.log_likelihood_grid(f, many, [1.0]) for f in requests], 5)  # noqa: B023
+            best_s = best(
+                lambda: [counts.log_likelihood_grid(f, many, 1.0, [1.0]) for f in requests],  # noqa: B023
+                5,
+            )
             each = best_s / 200_000
             access = random_access(counts.__sizeof__())
             rows.append(

@@ -119,8 +119,8 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
         options = unseen, complement
-        grid, used = table.log_likelihood_grid(message, counts, [0.3, 3.0], *options)
-        (sums,), _ = table.log_likelihood_grid(message, counts, [0.3], *options)
+        grid, used = table.log_likelihood_grid(message, counts, 0.3, [1.0, 10.0], *options)
+        (sums,), _ = table.log_likelihood_grid(message, counts, 0.3, [1.0], *options)
         cells, is_seen = table.get_counts(message)
         mask = np.ones(100, np.uint8) if unseen else is_seen
         total, totals, numbers = sum(table.totals), table.totals, cells
@@ -143,19 +143,19 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
             np.where(is_seen, np.searchsorted(table.entries()[0], message), -1)
         )
         same = rows.log_likelihood_grid(
-            counts, table.totals, len(table), [0.3, 3.0], unseen, complement
+            counts, table.totals, len(table), 0.3, [1.0, 10.0], unseen, complement
         )
         assert same == (grid, used)
-        assert table.log_likelihood_grid(message, counts, [], *options) == ([], used)
+        assert table.log_likelihood_grid(message, counts, 0.3, [], *options) == ([], used)
         for power in (0.5, 2 / 3):
             (normalized,), _ = table.log_likelihood_grid(
-                message, counts, [0.3], *options, 0.8, power
+                message, counts, 0.3, [1.0], *options, 0.8, power
             )
             divisor = 0.8 * float(used) ** power
             assert normalized == pytest.approx([x / divisor for x in expected], rel=1e-13)
         assert grid[0] == sums
         order = rng.permutation(100)
-        shuffled = table.log_likelihood_grid(message[order], counts[order], [0.3], *options)
+        shuffled = table.log_likelihood_grid(message[order], counts[order], 0.3, [1.0], *options)
         assert shuffled == ([sums], used)
 
 
@@ -165,11 +165,11 @@ def test_a_table_does_not_reuse_the_rows_of_another_look_up():
     ones = np.ones(3)
     table.add(u64([1, 2, 3]), ones, 0)
     message = u64([1, 2, 4])
-    table.log_likelihood_grid(message, ones, [1.0])
+    table.log_likelihood_grid(message, ones, 1.0, [1.0])
     message[:] = [3, 5, 1]  # another message in the same array
     table.add(message, ones, 1)
     assert contents(table) == {1: [1, 1], 2: [1, 0], 3: [1, 1], 5: [0, 1]}
-    table.log_likelihood_grid(u64([2, 2, 9]), ones, [1.0])
+    table.log_likelihood_grid(u64([2, 2, 9]), ones, 1.0, [1.0])
     table.subtract(u64([1, 2, 3]), ones, 0)  # row 2 goes, another takes its place
     table.add(u64([2, 2, 9]), ones, 0)
     assert contents(table) == {1: [0, 1], 2: [2, 0], 3: [0, 1], 5: [0, 1], 9: [1, 0]}
@@ -282,7 +282,7 @@ def test_room_for_no_number_of_features_is_refused():
 def test_features_without_counts_have_no_evidence():
     table = _core.CountTable(3, False)
     table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
-    assert table.log_likelihood_grid(u64([1]), np.ones(1), [1.0]) == ([[-math.log(2)] * 3], 1)
+    assert table.log_likelihood_grid(u64([1]), np.ones(1), 1.0, [1.0]) == ([[-math.log(2)] * 3], 1)
 
 
 @pytest.mark.parametrize("classes", [2, 9])
@@ -307,6 +307,6 @@ def test_counts_are_those_of_the_requested_features(classes):
     assert totals(91, 92, 1) == [1, 0, 0]
     assert [totals(key) for key in keys[1:]] == [[1.0 + i] for i in range(1, len(keys))]
     assert sum(table.totals) == sum(range(2, len(keys) + 1)) + 1
-    table.log_likelihood_grid(u64([2, 3]), np.ones(2), [1.0])
+    table.log_likelihood_grid(u64([2, 3]), np.ones(2), 1.0, [1.0])
     table.subtract(u64([2]), np.array([2.0]), 1)
     assert totals(2, 3) == [0, 3]

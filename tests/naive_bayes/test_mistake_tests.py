@@ -117,7 +117,7 @@ def test_correct_predictions_reset_the_sums():
 def test_groups_are_the_smallest_fingerprints_modulo_their_number(first, second):
     message = (TokenCounts.from_dict(first), TokenCounts.from_dict(second))
     fingerprints = [list(map(int, view.fingerprints)) for view in message]
-    groups = [min(view) % 32 if view else -1 for view in fingerprints]
+    groups = [(-1 - i, min(view) % 32) for i, view in enumerate(fingerprints) if view]
     assert _core.message_groups(message, 32) == groups
 
 
