@@ -159,13 +159,19 @@ def _as_number_text(name: str) -> str:
 # A label is rare if another one has this many times its messages. At half the value, rare but
 # correct labels are noticed more often. At twice the value, misspellings in small data are missed.
 _RARE_RATIO = 100
-_MIN_TYPO_LENGTH = 4  # length of a label that can be a misspelling; shorter ones are often alike
+# Lengths of labels that can be misspellings; shorter ones are often alike.
+_MIN_TYPO_LENGTH, _MAX_TYPO_LENGTH = 4, 64
 
 
 def _common_length(first: str, second: str) -> int:
     """Return the length of the longest common beginning."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _shortened(name: str) -> set[str]:
+    """Return a name, and the name without each of its letters. Typos share one of these."""
+    return {name, *(name[:i] + name[i + 1 :] for i in range(len(name)))}
 
 
 def _is_typo(name: str, spelling: str) -> bool:
@@ -188,11 +194,15 @@ def notify_doubtful_labels(counts: Mapping[Any, float]) -> None:
     totals: dict[str, float] = {}
     for label, count in counts.items():
         totals[str(label)] = totals.get(str(label), 0) + count
-    names = [name for name in totals if len(name) >= _MIN_TYPO_LENGTH]
-    frequent = [name for name in names if totals[name] >= _RARE_RATIO]
+    names = [name for name in totals if _MIN_TYPO_LENGTH <= len(name) <= _MAX_TYPO_LENGTH]
+    frequent: dict[str, list[str]] = {}  # by each of their `_shortened` forms
+    for name in names:
+        for form in _shortened(name) if totals[name] >= _RARE_RATIO else ():
+            frequent.setdefault(form, []).append(name)
     for name in names:
         limit = _RARE_RATIO * totals[name]
-        near = [each for each in frequent if totals[each] >= limit > 0 and _is_typo(name, each)]
+        spellings = sorted({each for form in _shortened(name) for each in frequent.get(form, ())})
+        near = [each for each in spellings if totals[each] >= limit > 0 and _is_typo(name, each)]
         if near:
             messages = message_count(round(totals[name]))
             notify(

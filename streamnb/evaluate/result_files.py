@@ -117,7 +117,9 @@ class ResultFiles:
     def _check_earlier_results(self, file: Path) -> None:
         """Raise OutputError if an evaluation would replace a replay, or a replay an evaluation."""
         marker = EVALUATION.encode()
-        with contextlib.suppress(FileNotFoundError), open(file, "rb") as earlier:
+        if not file.is_file():  # opening a pipe would wait
+            return
+        with open(file, "rb") as earlier:
             is_evaluation = earlier.read(len(marker)) == marker
             if is_evaluation != self._config.startswith(EVALUATION):
                 kind = "an evaluation" if is_evaluation else "a replay"

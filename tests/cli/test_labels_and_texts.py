@@ -284,6 +284,19 @@ def test_a_rare_label_is_noticed_if_one_letter_is_wrong(capsys, counts, has_noti
     assert ("may be a misspelling" in capsys.readouterr().err) == has_notice
 
 
+def test_every_typo_of_one_letter_is_noticed_among_many_labels(capsys):
+    name = "billing"
+    pieces = [(name[:i], name[i:]) for i in range(len(name) + 1)]
+    typos = {f"{head}{tail[1:]}" for head, tail in pieces}
+    typos |= {f"{head}x{tail}" for head, tail in pieces}
+    typos |= {f"{head}x{tail[1:]}" for head, tail in pieces}
+    typos |= {f"{head}{tail[1]}{tail[0]}{tail[2:]}" for head, tail in pieces[:-2]}
+    distinct = {f"class {n:04}": 200 for n in range(1000)}
+    for typo in typos - {name}:
+        notify_doubtful_labels({**distinct, typo: 1, name: 200})
+        assert f"the label {typo!r} (1 message) may be a misspelling" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["replay", "fit", "evaluate", "experiment"])
 @pytest.mark.parametrize(
     "option", ["--alpha", "--laplace", "--seed", "--random-state", "--min-length"]
