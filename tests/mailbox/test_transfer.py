@@ -1,6 +1,7 @@
 """Exports, imports and merges of mailboxes."""
 
 import gzip
+import io
 import json
 import os
 import stat
@@ -455,6 +456,54 @@ def test_a_newer_word_list_replaces_the_older_one(box, tmp_path):
     assert sorted(box.classifier.messages().values()) == [10, 10]
     assert len(before.splitlines()) == len(exported(box).splitlines())
     assert box.verify() == []
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_replaced_word_list_is_as_good_as_a_first_one(tmp_path, is_trained):
+    path = tmp_path / "words"
+    with Mailbox(tmp_path / "a") as replaced, Mailbox(tmp_path / "b") as fresh:
+        path.write_bytes(DUMP % (250, 500))
+        import_file(replaced, str(path))
+        if is_trained:
+            replaced.learn(SPAM, "spam")
+        path.write_bytes(DUMP % (270, 600))
+        import_file(replaced, str(path), replace=True)
+        import_file(fresh, str(path))
+        if is_trained:
+            assert all(map(replaced.classifier.model.is_ready, ("spam", "ham")))
+        else:
+            log_odds = [box.classify(SPAM).log_odds for box in (replaced, fresh)]
+            assert log_odds[0] == pytest.approx(log_odds[1], rel=1e-12)
+            for label in ("spam", "ham"):
+                counts = [
+                    box.classifier.model.reliability_counts(label) for box in (replaced, fresh)
+                ]
+                assert counts[0] == counts[1]
+        assert replaced.verify() == []
+
+
+def test_word_lists_that_are_ready_together_are_ready(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        for number in range(4):
+            assert not any(map(box.classifier.model.is_ready, box.labels))
+            path = tmp_path / str(number)
+            path.write_bytes(DUMP % (60 + number, 60))
+            import_file(box, str(path))
+        assert all(map(box.classifier.model.is_ready, ("spam", "ham")))
+        assert box.verify() == []
+
+
+def test_replace_needs_an_unambiguous_pipe(box, tmp_path, monkeypatch):
+    for number in range(3):
+        path = tmp_path / str(number)
+        path.write_bytes(DUMP % (10 + number, 10))
+        with open(path, "rb") as file:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+            if number < 2:
+                import_file(box, "-")
+                continue
+            with pytest.raises(StateError, match="several files were imported from standard input"):
+                import_file(box, "-", replace=True)
 
 
 def test_replace_needs_an_unambiguous_import(box, tmp_path):

@@ -273,6 +273,9 @@ def import_file(
         If the file has another format, or `replace` is set and several files were imported.
     """
     replaced = _imported_digests(mailbox, path) if replace else []
+    with mailbox.reading():
+        rows = [mailbox.ledger.active(digest) for digest in replaced]
+    is_calibration = any(row is not None and ledger_export.has_calibration(row) for row in rows)
     with convert_os_errors(StateError, f"{path}: cannot be read"):
         real = str(as_regular_file(path)) if path == "-" or Path(path).is_fifo() else path
         head = _head(real, path)
@@ -281,7 +284,7 @@ def import_file(
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(start, "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
-        result = ledger_export.merge_export(mailbox, reader[kind](real, path))
+        result = ledger_export.merge_export(mailbox, reader[kind](real, path), is_calibration)
     if result.rows_added:  # no row is added if this file was imported before
         mailbox.forget_digests(replaced)
     return result
@@ -291,18 +294,24 @@ def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
     """Return the digests of the rows of an earlier import that `import --replace` removes."""
     with mailbox.reading():
         rows = mailbox.database.connection.execute(
-            "SELECT source, digest FROM ledger WHERE removed_at IS NULL AND labelled_by = ?",
+            "SELECT source, added_at, digest FROM ledger "
+            "WHERE removed_at IS NULL AND labelled_by = ?",
             (IMPORT,),
         ).fetchall()
-    sources = {source for source, _ in rows}
+    sources = {source for source, _, _ in rows}
     source = f"import {path}"
+    if path == "-" and len({time for name, time, _ in rows if name == source}) > 1:
+        raise StateError(
+            "-: --replace: several files were imported from standard input; name the file, and "
+            "begin with a new database (--db)"
+        )
     if source not in sources and len(sources) > 1:
         names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
         raise StateError(
             f"{path}: --replace: several files were imported ({names}); give the new file the "
             "name of the one that it replaces"
         )
-    return [digest for name, digest in rows if name == source or source not in sources]
+    return [digest for name, _, digest in rows if name == source or source not in sources]
 
 
 # Beginnings of files that users try to import, and the description and remedy of each.

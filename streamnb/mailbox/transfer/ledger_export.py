@@ -152,13 +152,25 @@ def export_of_counts(
     return LedgerExport(origin, classifier, labels, rows, names)
 
 
-def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
+# Changes of the calibration that are sums over messages: whether classes are ready.
+_ADDITIVE = ("record",)
+
+
+def has_calibration(row: Row) -> bool:
+    """Return whether a row changed more than counts and numbers of predictions."""
+    return row.receipt.without_calibration(_ADDITIVE).deltas != row.receipt.deltas
+
+
+def merge_export(
+    mailbox: Mailbox, export: LedgerExport, with_calibration: bool = False
+) -> MergeResult:
     """Add an export's rows to a mailbox. The result is exactly that of learning both.
 
     A message that both have is not added again. If its labels differ, a person's label replaces a
     program's; of two labels by persons or by programs, the later one stays. An empty mailbox gets
     the calibration of the export, and its limits of stored verdicts unless it has limits already;
-    another mailbox keeps its own.
+    another mailbox keeps its own, unless `with_calibration` is True. It adds the numbers of correct
+    predictions of imported counts, so several small word lists can make a class ready.
     """
     check_kind(export.classifier, export.origin)
     counts_by_outcome: Counter[str] = Counter()
@@ -176,7 +188,11 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
         model = mailbox.classifier.model
 
         def convert(row: Row) -> Row:
-            receipt = row.receipt if new else row.receipt.without_calibration()
+            receipt = row.receipt
+            if not (new or with_calibration):
+                receipt = receipt.without_calibration(
+                    _ADDITIVE if row.labelled_by == IMPORT else ()
+                )
             receipt = model.remap_classes(receipt, order)
             predicted = None if row.predicted is None else indices[row.predicted]
             label = indices[row.label]
