@@ -20,7 +20,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 # The first bytes of gzip, bzip2, xz, Zstandard and LZ4 files. `corpus.entry` reads them, but its
 # import takes longer than a request to the server.
 _COMPRESSION_MARKS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"Dovecot-LZ4")
-_MBOX_MARKS = (b"\nFrom ", b">From ", b"FOLDER INTERNAL DATA")
+_MBOX_MARKS = (b"\nFrom ", b"\rFrom ", b">From ", b"FOLDER INTERNAL DATA")
 _OPTIONS = {"--db", "--user"}
 
 

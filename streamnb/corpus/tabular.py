@@ -406,9 +406,16 @@ def _split_rows(lines: Iterable[str], delimiter: str) -> list[list[str]] | None:
     return rows if len(set(map(len, rows))) == 1 else None
 
 
+# Spark writes two backslashes at the end of a cell, so the quote after them ends the cell.
+_ESCAPED = lazy_pattern(r'\\\\|\\"')
+
+
 def _unescape(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines with quotes written twice, in which R and Spark put backslashes before quotes."""
-    return (line.replace('\\"', '""') for line in lines)
+    return (
+        _ESCAPED.sub(lambda match: match[0].replace('\\"', '""'), line) if "\\" in line else line
+        for line in lines
+    )
 
 
 def _lacks_header(table: Table) -> bool:

@@ -38,10 +38,10 @@ class Receipt(NamedTuple):
     view_weights: tuple[float, ...]
     deltas: Mapping[str, Any] = _NO_DELTAS
 
-    def without_calibration(self, kept: tuple[str, ...] = ()) -> Receipt:
-        """Return a receipt with only the changes of counts, of their sums, and those in `kept`."""
-        names = (*_OF_COUNTS, *kept)
-        deltas = {name: self.deltas[name] for name in names if name in self.deltas}
+    def without_calibration(self, names: tuple[str, ...] = ()) -> Receipt:
+        """Return a receipt with only the changes of counts, of their sums, and of `names`."""
+        stored = (*_OF_COUNTS, *names)
+        deltas = {name: self.deltas[name] for name in stored if name in self.deltas}
         return self._replace(deltas=deltas)
 
     def to_json(self) -> list[Any]:

@@ -219,23 +219,24 @@ class MixedStatistics(Statistics):
         values = table.values.astype(object)
         is_numeric = np.empty(values.shape, dtype=bool)
         for j, name in enumerate(table.names):
-            kind = False if name in table.level_names else self.is_settled.get(name)
+            kind = self.is_settled.get(name, False if name in table.level_names else None)
             if kind is None:
-                learned = self.levels.learned_levels(name)
-                is_numeric[:, j] = [
-                    is_number(cell) and not (learned and cell in learned)
-                    for cell in values[:, j].tolist()
-                ]
+                cells = values[:, j].tolist()
+                is_numeric[:, j] = numeric_cells = [is_number(cell) for cell in cells]
+                # A column of categories that are numbers was learned: its numbers are levels.
+                if any(numeric_cells) and name not in self.numbers.features:
+                    levels = set(filter(is_number, self.levels.learned_levels(name)))
+                    is_numeric[:, j] &= [cell not in levels for cell in cells]
             else:
                 is_numeric[:, j] = kind
         numbers = values.copy()
         numbers[~is_numeric], values[is_numeric] = None, None
         numeric = np.flatnonzero(is_numeric.any(axis=0)).tolist()
-        levels = np.flatnonzero(~is_numeric.all(axis=0)).tolist()
+        categorical = np.flatnonzero(~is_numeric.all(axis=0)).tolist()
         names = table.names
         rows = _Mixed(
             self.numbers.read(Columns([names[j] for j in numeric], numbers[:, numeric])),
-            self.levels.read(Columns([names[j] for j in levels], values[:, levels])),
+            self.levels.read(Columns([names[j] for j in categorical], values[:, categorical])),
         )
         self._check_types(rows)
         return rows

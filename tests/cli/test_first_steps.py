@@ -185,6 +185,8 @@ MBOXES = {
     "quoted lines": b"From a Thu Nov 26 00:00:00 2026\nSubject: lunch\n\nat noon\n>From here\n",
     "only a separator": b"From a Thu Nov 26 00:00:00 2026\n",
     "line ends of one byte": b"From a Thu Nov 26 00:00:00 2026\rSubject: lunch\r\rat noon\r",
+    "two messages with LF CR": b"From a Thu Nov 26 00:00:00 2026\n\rSubject: a\n\r\n\rat noon\n\r\n\r"
+    * 2,
     "a record of a mail program": b"From MAILER-DAEMON Thu Nov 26 00:00:00 2026\n"
     b"Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n",
 }

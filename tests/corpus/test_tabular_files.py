@@ -284,6 +284,13 @@ def test_quotes_in_texts_have_a_second_quote_or_a_backslash(tmp_path, cell, deli
     assert corpus_rows(tmp_path / "t.csv") == rows
 
 
+def test_a_text_of_spark_may_end_with_a_backslash(tmp_path):
+    lines = ["label,text", r'"spam","say \"no\""', r'"ham","in C:\\"', '"spam","buy now"']
+    (tmp_path / "t.csv").write_text("".join(f"{line}\n" for line in lines))
+    rows = [("spam", 'say "no"'), ("ham", r"in C:\\"), ("spam", "buy now")]
+    assert corpus_rows(tmp_path / "t.csv") == rows
+
+
 @pytest.mark.parametrize(
     ("name", "content", "rows"),
     [

@@ -1140,3 +1140,39 @@ def test_models_of_levels_warn_of_measured_values(name, make):
         getattr(streamnb, name)().fit(pd.DataFrame({"size": values}), ["p", "q"] * 15)
     codes = pd.DataFrame({"size": [make(n) for n in range(30)]})
     assert getattr(streamnb, name)().fit(codes, ["p", "q"] * 15).labels == ["p", "q"]
+
+
+NUMBERS = ((1.0, "x"), (1.5, "x"), (4, "y"), (5, "y"))
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_number_that_equals_a_level_is_a_number(is_reversed):
+    """True == 1, but a truth value is a level, and 1 a number."""
+    rows = [({"a": value}, y) for value, y in ((True, "x"), *NUMBERS)]
+    single, many = MixedNB(), MixedNB()
+    for x, y in rows[:: -1 if is_reversed else 1]:
+        single.learn_one(x, y)
+    many.learn_many([x for x, _ in rows], [y for _, y in rows])
+    for x in ({"a": 1.2}, {"a": 1.0}, {"a": True}):
+        expected = many.predict_proba_one(x)
+        assert single.predict_proba_one(x) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_level_that_was_unlearned_changes_no_number():
+    plain, model = MixedNB(), MixedNB()
+    model.learn_one({"a": True}, "x")
+    model.unlearn_one({"a": True}, "x")
+    for value, y in NUMBERS:
+        plain.learn_one({"a": value}, y)
+        model.learn_one({"a": value}, y)
+    expected = plain.predict_proba_one({"a": 1.0})
+    assert model.predict_proba_one({"a": 1.0}) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_feature_that_is_named_numeric_stays_numeric():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": pandas.Categorical([1, 2, 8, 9])})
+    model, plain = MixedNB(numeric=["a"]), MixedNB()
+    model.learn_many(frame, list("xxyy"))
+    plain.learn_many(frame.astype(float), list("xxyy"))
+    assert model.predict_proba_one({"a": 1}) == plain.predict_proba_one({"a": 1})
