@@ -228,8 +228,8 @@ class AODEParameters(PriorParameter):
         share of x_j in all features that occurred together with x_i, as in multinomial naive Bayes.
     back_off
         For sparse rows: P(x_j | c, x_i) is estimated from the rows with x_i and from all rows of
-        class c. The rows of c have the weight of `back_off` features. Pairs of words are rare, so
-        their own counts are small.
+        class c. The estimate from all rows of c counts as much as `back_off` features with x_i.
+        This helps because pairs of words are rare.
     alpha
         Additive smoothing.
     """
