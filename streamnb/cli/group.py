@@ -201,7 +201,10 @@ def _name_options(error: Exception, command: click.Command) -> None:
         for param in command.params:
             key = OPTION_KEYS.get(param.name or "", "")
             if "." in key:
-                text = re.sub(rf"\b{re.escape(key)}\b", f"{key} ({param.opts[-1]})", text)
+                # A path or a file's name with a line can contain a key; in parentheses, it explains
+                # an option.
+                pattern = rf"(?<![\w./(-]){re.escape(key)}(?![\w./(-]|:\d)"
+                text = re.sub(pattern, f"{key} ({param.opts[-1]})", text)
         error.args = (text, *error.args[1:])
 
 

@@ -197,3 +197,21 @@ def test_an_error_names_the_option_of_a_configuration_key(tmp_path, command, opt
     status, _, error = streamnb_command(*words, cwd=tmp_path)
     assert (status in (2, 3), error.count("\n")) == (True, 1)
     assert all(name in error for name in names), error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("fit corpus.skip -o new", "corpus.skip:2: "),
+        ("replay output.folder/rows.csv", "output.folder/rows.csv:2: "),
+        ("replay x-corpus.skip", "x-corpus.skip:2: "),
+        ("fit x.corpus.skip -o new", "x.corpus.skip:2: "),
+        ("fit rows.csv", "-o FILE (output.model) is missing"),
+    ],
+)
+def test_an_error_names_no_option_in_a_file_name_or_beside_an_option(tmp_path, arguments, expected):
+    file = tmp_path / arguments.split()[1]
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("text,label\nlunch\n")
+    status, _, error = streamnb_command(*arguments.split(), cwd=tmp_path)
+    assert (status in (2, 3), error.startswith(f"streamnb: {expected}")) == (True, True), error
