@@ -235,7 +235,7 @@ def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) ->
     if path is not None:
         from streamnb.pictures import check_target
 
-        check_target(path)
+        check_target(path, "--plot ")
     return path
 
 

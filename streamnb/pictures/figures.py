@@ -11,7 +11,14 @@ from streamnb.errors import abbreviate
 from streamnb.markup import Html
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import COLOURS, apply_style, as_svg, new_figure, save
+from streamnb.pictures.style import (
+    COLOURS,
+    apply_style,
+    as_svg,
+    check_target,
+    new_figure,
+    save,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
 
 FEW_ROWS = 40
 _MAX_IMAGES = 100
+_MAX_INCHES = 100.0  # of a side of a figure: 15,000 pixels in a PNG
 _OVER_STREAM = "Each message is classified before it is learned: recent messages, and all."
 _THRESHOLDS = "False positives and misses at every threshold, on log axes; the upper right is best."
 _RELIABILITY = "On the diagonal, probabilities are exact. Numbers are messages."
@@ -119,6 +127,15 @@ def _panel(
 def _panel_of_results(
     folder: str, title: str, picture: str, size: tuple[float, float] | None
 ) -> Figure:
+    try:
+        is_valid = size is None or (len(size) == 2 and all(0 < x <= _MAX_INCHES for x in size))
+    except TypeError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"size: {size!r:.80} is not a width and a height in inches, each above 0 and at most "
+            f"{_MAX_INCHES:g}"
+        )
     run = read_folder(folder)
     pictures = pictures_of_run(run) if isinstance(run, ReadRun) else pictures_of_experiment(run)
     return _panel(pictures, title or ("" if picture else folder), picture, size)
@@ -141,14 +158,15 @@ def show_results(
         "accuracy", "fractions", "trials", "rows", "means", and "confusion MODEL" for a model.
         Pictures without data are missing.
     size
-        Width and height in inches; None for 5.4 by about 4.6 for each picture.
+        Width and height in inches, at most 100; None for 5.4 by about 4.6 for each picture.
 
     Raises
     ------
     CorpusError
         If the folder does not have such results.
     ValueError
-        If the results have no such picture. The error names all of them.
+        If the results have no such picture, or the size is not valid. The error names all
+        pictures.
     """
     with apply_style():
         return Html(as_svg(_panel_of_results(folder, title, picture, size), folder + picture))
@@ -174,9 +192,12 @@ def draw_results(
     ------
     CorpusError, ValueError
         As for `show_results`.
+    ConfigError
+        If the file has another suffix, or its folder does not exist.
     OutputError
         If the file cannot be written.
     """
+    check_target(path)
     with apply_style():
         return save(_panel_of_results(folder, title, picture, size), path)
 

@@ -50,13 +50,16 @@ _STYLE = {
 }
 
 
-def check_target(path: str) -> None:
-    """Raise ConfigError if a picture cannot be written to this file, before the work begins."""
+def check_target(path: str, option: str = "") -> None:
+    """Raise ConfigError if a picture cannot be written to this file, before the work begins.
+
+    Errors begin with `option`.
+    """
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise ConfigError(f"--plot {path}: expected a name that ends in {', '.join(_SUFFIXES)}")
+        raise ConfigError(f"{option}{path}: expected a name that ends in {', '.join(_SUFFIXES)}")
     if not target.parent.is_dir():
-        raise ConfigError(f"--plot {path}: there is no folder {target.parent}")
+        raise ConfigError(f"{option}{path}: there is no folder {target.parent}")
     _matplotlib()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 import re
 import shutil
@@ -238,6 +239,19 @@ def test_a_picture_that_cannot_be_is_refused_before_the_work(repository, tmp_pat
     assert (status, "there is no folder" in err) == (2, True)
     with pytest.raises(ConfigError):
         check_target("nothing")
+
+
+@pytest.mark.parametrize("run", ["default", "weather"])
+def test_a_picture_of_a_wrong_name_or_size_is_an_error(runs, tmp_path, run):
+    for name in ("x", "x.jpeg", "no/x.svg"):
+        with pytest.raises(ConfigError, match=rf"^{tmp_path / name}: "):
+            draw_results(str(runs / run), str(tmp_path / name))
+    for size in ((0, 3), (3, -1), (3, math.nan), (3, 101), (3, math.inf), (3,), ("3", "3"), 3):
+        with pytest.raises(ValueError, match=r"^size: "):
+            draw_results(str(runs / run), str(tmp_path / "x.svg"), size=size)
+        with pytest.raises(ValueError, match=r"^size: "):
+            show_results(str(runs / run), size=size)
+    assert list(tmp_path.iterdir()) == []
 
 
 class Page(HTMLParser):
