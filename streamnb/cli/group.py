@@ -279,7 +279,10 @@ def _find_setting(name: str, ctx: click.Context | None) -> list[str]:
 
     if "order" in params and word in ("seed", "random_state", "shuffle"):
         return ["--order shuffled:SEED"]
-    key = find_key(word, schema.SETTINGS if "order" in params else experiment.SETTINGS)
+    sections = schema.SETTINGS if "order" in params else experiment.SETTINGS
+    if "model_file" in params:  # a saved model has its settings
+        sections = {name: sections[name] for name in ("corpus", "evaluate", "output")}
+    key = find_key(word, sections)
     return [] if key is None else [f"--set {key}=VALUE"]
 
 

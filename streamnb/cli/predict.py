@@ -199,6 +199,12 @@ def evaluate(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.run import evaluate_model
 
+    for assignment in settings:
+        if assignment.partition("=")[0].partition(".")[0].strip() in ("model", "tokenizer"):
+            raise ConfigError(
+                f"--set {assignment:.80}: `evaluate` does not change a saved model; give the "
+                "setting to `fit`"
+            )
     config = make_config(targets, config_file, settings, values)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or kinds != ("immediate",):

@@ -309,8 +309,15 @@ def test_an_option_that_is_a_key_names_its_setting(command, option):
     }
     expected |= {"--random-state": expected["--seed"], "--laplace": expected["--alpha"]}
     _, _, error = streamnb_command(command, "data.csv", option, 1)
-    is_key = command != "experiment" or option in ("--seed", "--random-state")
+    is_key = command in ("replay", "fit") or option in ("--seed", "--random-state")
     assert (f"no such option: {option}; did you mean {expected[option]}?" in error) == is_key
+
+
+@pytest.mark.parametrize("setting", ["model.alpha=3", "tokenizer.min_length=1", "model={alpha: 3}"])
+def test_evaluate_refuses_settings_of_the_saved_model(model, tmp_path, setting):
+    write_table(tmp_path / "data.csv", ROWS)
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "data.csv", "--set", setting)
+    assert (status, f"--set {setting}: `evaluate` does not" in error) == (2, True)
 
 
 @pytest.mark.parametrize("command", [["explain", "--model"], ["predict"], ["classify"]])
