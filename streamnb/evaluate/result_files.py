@@ -45,6 +45,20 @@ def decode_label(word: str) -> str:
     return unquote(word, errors="surrogatepass")
 
 
+def check_earlier_results(folder: Path, kind: str) -> None:
+    """Raise OutputError if a folder has results of another kind than this, such as "a replay"."""
+    earlier_kind, config = kind, folder / "config.yaml"
+    if (folder / "experiment.json").exists():
+        earlier_kind = "an experiment"
+    elif (folder / "summary.json").exists() and config.is_file():  # opening a pipe would wait
+        marker = EVALUATION.encode()
+        with open(config, "rb") as file:
+            is_evaluation = file.read(len(marker)) == marker
+        earlier_kind = "an evaluation" if is_evaluation else "a replay"
+    if earlier_kind != kind:
+        raise OutputError(f"{folder}: has the results of {earlier_kind}; choose another folder")
+
+
 class ResultFiles:
     """Results, checkpoints, summary, tokens and configuration of a run, in one folder.
 
@@ -71,7 +85,8 @@ class ResultFiles:
         if self.folder is not None:
             with self._convert_errors():
                 self._folder_is_new = not self.folder.exists()
-                self._check_earlier_results(self.folder / "config.yaml")
+                is_evaluation = self._config.startswith(EVALUATION)
+                check_earlier_results(self.folder, "an evaluation" if is_evaluation else "a replay")
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in RESULT_FILES:
                     if (self.folder / name).is_dir():  # `finish` could not replace it
@@ -113,19 +128,6 @@ class ResultFiles:
                 stream.close()
         if isinstance(exception[1] if exception else None, SystemExit):  # terminated by a signal
             self.discard()
-
-    def _check_earlier_results(self, file: Path) -> None:
-        """Raise OutputError if an evaluation would replace a replay, or a replay an evaluation."""
-        marker = EVALUATION.encode()
-        if not file.is_file():  # opening a pipe would wait
-            return
-        with open(file, "rb") as earlier:
-            is_evaluation = earlier.read(len(marker)) == marker
-            if is_evaluation != self._config.startswith(EVALUATION):
-                kind = "an evaluation" if is_evaluation else "a replay"
-                raise OutputError(
-                    f"{self.folder}: has the results of {kind}; choose another folder"
-                )
 
     def write_step(self, step: Step, score: float) -> None:
         """Append a line to results.txt: name, true class, predicted class, score."""

@@ -342,22 +342,31 @@ def test_fit_and_evaluate_take_corpus_and_model_from_a_configuration(tmp_path):
         assert (status, error.startswith(f"streamnb: {missing} (")) == (2, True)
 
 
-def test_an_evaluation_and_a_replay_do_not_replace_each_other(tmp_path, model):
+def test_results_of_one_kind_do_not_replace_those_of_another(tmp_path, model, repository):
     write_table(
         tmp_path / "data.csv",
         [(n, text, ["login", "refund"][n % 2]) for n, (_, text, _) in enumerate(ROWS)],
     )
-    commands = {"a replay": ["replay"], "an evaluation": ["evaluate", model]}
+    weather = repository / "configs" / "experiments" / "weather.yaml"
+    commands = {
+        "a replay": ["replay", tmp_path / "data.csv"],
+        "an evaluation": ["evaluate", model, tmp_path / "data.csv"],
+        "an experiment": ["experiment", weather, "--set", "splits.trials=1"],
+    }
     for kind, command in commands.items():
-        out = ["--out", tmp_path / kind, "--quiet"]
+        folder = tmp_path / kind
+        folder.mkdir()
+        (folder / "config.yaml").write_text("mine: 1\n")  # without results, nothing is protected
+        out = ["--out", folder, "--quiet"]
         for _ in range(2):
-            assert streamnb_command(*command, tmp_path / "data.csv", *out)[0] == 0
-        before = (tmp_path / kind / "summary.json").read_bytes()
+            status, _, error = streamnb_command(*command, *out)
+            assert status == 0, error
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
         for second_command in commands.values():
             if second_command != command:
-                status, _, error = streamnb_command(*second_command, tmp_path / "data.csv", *out)
+                status, _, error = streamnb_command(*second_command, *out)
                 assert (status, f"has the results of {kind}; choose" in error) == (5, True)
-        assert (tmp_path / kind / "summary.json").read_bytes() == before
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_log_odds_without_tokens_complete_the_sum_of_a_bernoulli_model(tmp_path):

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "config": ("classifier", "constraints", "corpus", "errors", "features", "foreign_names", "naive_bayes", "parameters", "patterns", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "data_format", "errors", "evaluate", "features", "locks", "naive_bayes", "partial", "scores", "storage"),
-    "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "patterns", "storage", "tables"),
+    "tables.experiment": ("config", "corpus", "errors", "evaluate", "naive_bayes", "patterns", "storage", "tables"),
     "pictures": ("errors", "evaluate", "markup", "patterns", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "data_format", "errors", "evaluate", "mailbox", "naive_bayes", "patterns", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),

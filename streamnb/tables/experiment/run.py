@@ -28,6 +28,7 @@ from streamnb.config.experiment import (
 )
 from streamnb.config.yaml_files import to_yaml
 from streamnb.errors import ConfigError, OutputError, convert_os_errors
+from streamnb.evaluate.result_files import check_earlier_results
 from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.storage import replace_file
 from streamnb.tables.columns import LARGEST, Columns
@@ -171,11 +172,12 @@ def make_folder(folder: str) -> None:
     Raises
     ------
     OutputError
-        If it cannot be created.
+        If it cannot be created, or has the results of a replay or an evaluation.
     """
     with convert_os_errors(OutputError, f"{folder}: the folder cannot be created", ValueError):
         if not folder:
             raise ValueError("the name is empty")
+        check_earlier_results(Path(folder), "an experiment")
         Path(folder).mkdir(parents=True, exist_ok=True)
 
 
@@ -185,8 +187,9 @@ def write_experiment(experiment: Experiment, config: ExperimentConfig, folder: s
     Raises
     ------
     OutputError
-        If a file cannot be written.
+        If a file cannot be written, or the folder has results of another kind.
     """
+    make_folder(folder)
     texts = (json.dumps(experiment.as_dict()), _rows_csv(experiment), to_yaml(config))
     for name, text in zip(RESULT_FILES, texts, strict=True):
         with replace_file(Path(folder) / name, "the results") as file:
