@@ -642,7 +642,7 @@ def test_a_window_delegates_to_its_model():
     copied = {name for name in vars(TextModel) if name not in vars(WindowNB)}
     assert {name for name in copied if not name.startswith("__")} == {
         *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one"),
-        *("features", "to_header", "reordered_header", "from_header", "_from_file"),
+        *("features", "to_header", "reordered_header", "from_header", "_from_file", "noun"),
     }
 
 
