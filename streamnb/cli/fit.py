@@ -49,9 +49,9 @@ def fit(
     """Train a model on labelled data and write it to a file.
 
     CORPUS is as for `streamnb replay`. In a YAML file, corpus.path names it, and output.model the
-    file of the model. A corpus of texts is a table with a column of labels and
-    one of texts. `streamnb predict` then labels new messages, and `streamnb evaluate` measures the
-    model on labelled ones.
+    file of the model. A corpus of texts is a table with a column of labels and one of texts.
+    `streamnb predict` then labels new messages, and `streamnb evaluate` measures the model on
+    labelled ones.
 
     If streamnb does not recognise the columns of a table by their names, name them with
     --label-column and --text-column.

@@ -143,7 +143,7 @@ def open_unlabelled(
     """
     if is_mail and name == "-":
         return _open_messages(name)
-    path = as_regular_file(name)
+    path = as_regular_file(name, takes_texts=True)
     if path.is_dir():
         if text_column is not None:
             raise ConfigError(

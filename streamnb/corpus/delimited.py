@@ -468,7 +468,8 @@ def _find_notices(
     """Return what looks wrong in the columns of labels and texts of the first rows."""
     notices = []
     label_name, text_name = table.names[label_index], table.names[text_index]
-    texts = [row[text_index].strip() for row in table.head()]
+    head = table.head()
+    texts = [row[text_index].strip() for row in head]
     present = [text for text in texts if text not in MISSING]
     identifiers = [text for text in present if _IDENTIFIER.fullmatch(text)]
     has_identifiers = len(set(identifiers)) == len(present)
@@ -479,7 +480,9 @@ def _find_notices(
             f"each text in the column {text_name!r:.80} is a different number or identifier, such "
             f"as {present[0]!r:.40}; name the column of the texts with --text-column"
         )
-    if not is_label_named and label_name.strip().lower() in _RATING_COLUMNS:
+    is_rating = label_name.strip().lower() in _RATING_COLUMNS
+    ratings = [row[label_index] for row in head] if is_rating and not is_label_named else []
+    if ratings and all(map(is_number_text, filter(str.strip, ratings))):
         notices.append(
             f"the numbers in the column {label_name!r:.80} are classes without an order; to use "
             "another column, name it with --label-column"

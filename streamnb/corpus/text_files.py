@@ -130,15 +130,18 @@ def remove_copies() -> None:
 atexit.register(remove_copies)
 
 
-def missing_file_hint(name: str) -> str:
-    """Return what to do about a file that does not exist, if its name is a URL or a text."""
+def missing_file_hint(name: str, takes_texts: bool) -> str:
+    """Return what to do about a file that does not exist.
+
+    `takes_texts` tells whether the command reads texts, so the name may be one.
+    """
     if "://" in name:
         return "; download it first, because streamnb reads files"
-    is_text = " " in name or not any(char in name for char in "/.")
+    is_text = takes_texts and (" " in name or not any(char in name for char in "/."))
     return "; pass a text on standard input: echo TEXT | streamnb COMMAND ... -" if is_text else ""
 
 
-def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
+def as_regular_file(name: str | Path, head: bytes = b"", takes_texts: bool = False) -> Path:
     """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
     The copy begins with `head`, the bytes that have been read. It is a temporary file, which is
@@ -152,7 +155,8 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     path = Path(name)
     is_input = str(name) == "-"
     if not is_input and not path.exists():
-        raise CorpusError(f"{name}: no such file or folder{missing_file_hint(str(name))}")
+        hint = missing_file_hint(str(name), takes_texts)
+        raise CorpusError(f"{name}: no such file or folder{hint}")
     if not is_input and (path.is_dir() or path.is_file()):
         return path
     if not is_input and not path.is_fifo():

@@ -136,8 +136,8 @@ def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
         elif brace:
             state = stack.pop() if stack else _State()
         elif word == shown_group:
-            kind_of_group = "" if has_html else _INSTRUCTION
-            state = state._replace(is_unshown=False, is_replaced=False, kind=kind_of_group)
+            group_kind = "" if has_html else _INSTRUCTION
+            state = state._replace(is_unshown=False, is_replaced=False, kind=group_kind)
         elif word == b"htmlrtf":
             state = state._replace(is_replaced=has_html and number != b"0")
         elif word in (b"v", b"plain"):

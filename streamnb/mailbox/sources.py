@@ -215,7 +215,7 @@ def read_one(path: str) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         from streamnb.corpus.text_files import missing_file_hint  # only errors need it
 
-        hint = missing_file_hint(path) if isinstance(error, FileNotFoundError) else ""
+        hint = missing_file_hint(path, True) if isinstance(error, FileNotFoundError) else ""
         raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}{hint}") from None
 
 

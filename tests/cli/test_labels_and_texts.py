@@ -265,6 +265,9 @@ def test_a_column_of_ratings_is_noticed_unless_it_is_named(tmp_path):
     assert "the numbers in the column 'stars' are classes without an order" in error
     options = ["--label-column", "stars"]
     assert streamnb_command("fit", tmp_path / "data.csv", *output, *options) == (0, "", "")
+    rows = "".join(f"{'good' if n % 2 else 'bad'},word{n % 5} text\n" for n in range(50))
+    (tmp_path / "data.csv").write_text(f"rating,text\n{rows}")
+    assert streamnb_command("fit", tmp_path / "data.csv", *output) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -327,6 +330,7 @@ def test_a_text_in_the_place_of_a_file_names_standard_input(model, command):
         status, _, error = streamnb_command(*arguments, name)
         assert status == 3
         assert ("echo TEXT | streamnb" in error) == is_text
+    assert "echo TEXT" not in streamnb_command("replay", "sampel")[2]  # a corpus is no text
 
 
 def test_fit_and_evaluate_take_corpus_and_model_from_a_configuration(tmp_path):

@@ -502,8 +502,9 @@ def test_replace_needs_an_unambiguous_pipe(box, tmp_path, monkeypatch):
             if number < 2:
                 import_file(box, "-")
                 continue
-            with pytest.raises(StateError, match="several files were imported from standard input"):
-                import_file(box, "-", replace=True)
+            for name in ("-", str(path)):
+                with pytest.raises(StateError, match="several files without a name were imported"):
+                    import_file(box, name, replace=True)
 
 
 def test_replace_needs_an_unambiguous_import(box, tmp_path):

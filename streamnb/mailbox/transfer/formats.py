@@ -28,7 +28,7 @@ from streamnb.errors import (
 )
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.ledger import IMPORT
+from streamnb.mailbox.ledger import IMPORT, Row
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.transfer import ledger_export
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines
@@ -272,10 +272,8 @@ def import_file(
     StateError
         If the file has another format, or `replace` is set and several files were imported.
     """
-    replaced = _imported_digests(mailbox, path) if replace else []
-    with mailbox.reading():
-        rows = [mailbox.ledger.active(digest) for digest in replaced]
-    is_calibration = any(row is not None and ledger_export.has_calibration(row) for row in rows)
+    replaced = _earlier_import(mailbox, path) if replace else []
+    with_calibration = any(map(ledger_export.has_calibration, replaced))
     with convert_os_errors(StateError, f"{path}: cannot be read"):
         real = str(as_regular_file(path)) if path == "-" or Path(path).is_fifo() else path
         head = _head(real, path)
@@ -284,34 +282,38 @@ def import_file(
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(start, "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
-        result = ledger_export.merge_export(mailbox, reader[kind](real, path), is_calibration)
+        result = ledger_export.merge_export(mailbox, reader[kind](real, path), with_calibration)
     if result.rows_added:  # no row is added if this file was imported before
-        mailbox.forget_digests(replaced)
+        mailbox.forget_digests(row.digest for row in replaced)
     return result
 
 
-def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
-    """Return the digests of the rows of an earlier import that `import --replace` removes."""
+def _earlier_import(mailbox: Mailbox, path: str) -> list[Row]:
+    """Return the rows of an earlier import that `import --replace` removes."""
     with mailbox.reading():
-        rows = mailbox.database.connection.execute(
+        imported = mailbox.database.connection.execute(
             "SELECT source, added_at, digest FROM ledger "
             "WHERE removed_at IS NULL AND labelled_by = ?",
             (IMPORT,),
         ).fetchall()
-    sources = {source for source, _, _ in rows}
-    source = f"import {path}"
-    if path == "-" and len({time for name, time, _ in rows if name == source}) > 1:
-        raise StateError(
-            "-: --replace: several files were imported from standard input; name the file, and "
-            "begin with a new database (--db)"
-        )
-    if source not in sources and len(sources) > 1:
-        names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
-        raise StateError(
-            f"{path}: --replace: several files were imported ({names}); give the new file the "
-            "name of the one that it replaces"
-        )
-    return [digest for name, _, digest in rows if name == source or source not in sources]
+        sources = {source for source, _, _ in imported}
+        source = f"import {path}"
+        if source not in sources and len(sources) == 1:
+            (source,) = sources
+        if sources and source not in sources:
+            names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
+            raise StateError(
+                f"{path}: --replace: several files were imported ({names}); give the new file the "
+                "name of the one that it replaces"
+            )
+        replaced = [item for item in imported if item[0] == source]
+        if source == "import -" and len({added_at for _, added_at, _ in replaced}) > 1:
+            raise StateError(
+                f"{path}: --replace: several files without a name were imported from standard "
+                "input; import all files by name into a new database (--db)"
+            )
+        rows = [mailbox.ledger.active(digest) for _, _, digest in replaced]
+    return [row for row in rows if row is not None]
 
 
 # Beginnings of files that users try to import, and the description and remedy of each.

@@ -354,17 +354,8 @@ class Watcher:
         previous = self.locations.previous(location.key, uid, since)
         is_moved = previous is not None and previous.gone_at is not None
         location = location._replace(moved_to=None)
-        if (
-            previous is not None
-            and is_moved
-            and location.uid == previous.uid
-            and location.folder != previous.folder
-            and self.account.is_renamed(location.folder, previous.folder)
-        ):
-            self._store(
-                location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
-                previous,
-            )
+        if previous is not None and is_moved and self._is_in_renamed_folder(location, previous):
+            self._store_unmoved(location, previous)
         elif location.folder in self.plan.folders:
             self._enter_class_folder(location, previous)
         elif previous is not None and is_moved and previous.folder == location.folder:
@@ -373,11 +364,7 @@ class Watcher:
                 or previous.moved_to in (None, location.folder)
                 or previous.is_left_behind
             ):
-                # Only the uid is new.
-                self._store(
-                    location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
-                    previous,
-                )
+                self._store_unmoved(location, previous)  # only the uid is new
             elif location.key in self._moved_keys:  # a second copy, older than the move
                 self._classify(location)
             else:  # streamnb moved it, and it is in the inbox again
@@ -393,6 +380,19 @@ class Watcher:
             self._change_keyword(location, previous.keyword, previous)
         else:
             self._store(location, previous)
+
+    def _is_in_renamed_folder(self, location: MessageLocation, previous: MessageLocation) -> bool:
+        """Return whether only the name of a message's folder changed."""
+        return (
+            location.uid == previous.uid
+            and location.folder != previous.folder
+            and self.account.is_renamed(location.folder, previous.folder)
+        )
+
+    def _store_unmoved(self, location: MessageLocation, previous: MessageLocation) -> None:
+        """Store a new location of a message that was not moved, with what the old one records."""
+        location = location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen)
+        self._store(location, previous)
 
     def _change_keyword(
         self,
