@@ -57,6 +57,9 @@ _LINE = lazy_pattern(
     % (_SENDER, _ANY_DATE, _LINE_END, _FIELD, _DATE)
 )
 _COMPLETE_LINE = lazy_pattern(rb"%b%b|From %b%b" % (_DATE, _FIELD, _LINE_END, _NAMED_FIELD))
+# `git format-patch` begins each patch with this line, whose date is constant. A patch within a
+# message, such as an attachment, has it, too.
+_PATCH_LINE = lazy_pattern(rb"From (?:[0-9a-f]{40}|[0-9a-f]{64}) Mon Sep 17 00:00:00 2001[\r\n]")
 _FIRST = lazy_pattern(rb"%bFrom [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*[\r\n]" % _START)
 _MMDF = lazy_pattern(rb"^\x01{4}\r?\n", re.M)
 _CONTENT_LENGTH = lazy_pattern(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
@@ -84,10 +87,14 @@ def is_mbox(head: bytes) -> bool:
 
 
 def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
-    """Return the start and the end of each separator line, reading one chunk at a time."""
+    """Return the start and the end of each separator line, reading one chunk at a time.
+
+    The first line of a patch is a separator only in a file that begins with one.
+    """
     window_start = 0
     tail = b""
     previous = -1
+    has_patches = True
     while True:
         chunk = file.read(_CHUNK)
         window = tail + chunk
@@ -95,8 +102,11 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
         while position >= 0:
             match = _match_separator(window, position, is_start=window_start == 0)
             if match is not None and window_start + position > previous:
+                is_patch = _PATCH_LINE.match(window, position) is not None
+                has_patches = has_patches if previous >= 0 else is_patch
                 previous = window_start + position
-                yield previous, window_start + match.end()
+                if has_patches or not is_patch:
+                    yield previous, window_start + match.end()
             position = window.find(_FROM, position + 1)
         if not chunk:
             return

@@ -146,6 +146,22 @@ def test_a_separator_is_followed_by_a_header_field(tmp_path, end, line):
     assert [lines(data) for data in contents] == [text.strip() for text in messages]
 
 
+@pytest.mark.parametrize("end", LINE_ENDS)
+@pytest.mark.parametrize("digits", [40, 64])
+def test_patches_are_messages_only_in_a_file_of_patches(tmp_path, end, digits):
+    """The separator of `git format-patch` is also the first line of an attached patch."""
+    line = b"From " + digits * b"a" + b" Mon Sep 17 00:00:00 2001\n"
+    patch = line + b"From: a@x\nSubject: [PATCH] x\n\nx\n---\n-- \n2.40.1\n\n"
+    mails = [b"Subject: %d\n\nthe patch:\n\n" % n + patch for n in range(2)]
+    write(tmp_path, {
+        "patches.mbox": (3 * patch).replace(b"\n", end),
+        "ham.mbox": b"".join(DATED + mail for mail in mails).replace(b"\n", end),
+    })  # fmt: skip
+    assert len(listed(tmp_path / "patches.mbox")[1]) == 3
+    contents = [data for _, _, data in listed(tmp_path / "ham.mbox")[1]]
+    assert [lines(data) for data in contents] == [mail.strip() for mail in mails]
+
+
 @pytest.mark.parametrize("after", [b"http://example.org/page\n", b"10:00 to 11:00\n"])
 def test_a_bare_separator_needs_the_name_of_a_field(tmp_path, after):
     text = b"Subject: %d\n\nIn the morning\nFrom \n" + after
