@@ -67,6 +67,9 @@ class Sequence(WatchedMaildir):
         elif action == "restart":
             self.plan = self.watcher.plan
             self.restart()
+        elif action == "reopen":  # by another process
+            self.account = KeywordAccount(self.dir.root)
+            self.run("restart")
 
 
 SEQUENCES = {
@@ -148,6 +151,15 @@ SEQUENCES = {
     ),
     "a folder renamed to that of a class": (
         "move Archive, list, look, remove Junk, rename Archive>Junk, list, look", None
+    ),
+    "a folder renamed while nobody watched": (
+        "move Archive, list, look, rename Archive>Old, reopen, list, look, move Junk, look", "spam"
+    ),
+    "a folder renamed to that of a class while nobody watched": (
+        "move Archive, list, look, remove Junk, rename Archive>Junk, reopen, list, look", None
+    ),
+    "the folder of a class renamed while nobody watched": (
+        "rename Junk>Old, reopen, create Junk, list, look, remove Junk, rename Old>Junk, reopen, list, look", None, "Junk"
     ),
     "out of a folder that is then deleted": (
         "move Archive, list, look, move Junk, remove Archive, list, look, look", "spam"

@@ -97,10 +97,12 @@ class MaildirAccount:
         """Return whether a directory had the old name when it was listed.
 
         A move can keep the uid, so the directories are compared. After a restart, the former names
-        are unknown, and the result is False.
+        are unknown. The result is then whether no folder has the old name any more.
         """
-        directory = self._directories.get(folder)
-        return directory is not None and self._directories.get(old_name) == directory
+        old_directory = self._directories.get(old_name)
+        if old_directory is None:
+            return not self.has_folder(old_name)
+        return self._directories.get(folder) == old_directory
 
     def _scan(self) -> None:
         """Find all Maildirs below the root, by their names as text."""
