@@ -2,7 +2,8 @@
 
 Importing numpy, river and the package takes a command ten times as long as what most tests ask of
 it, so commands are forked from a server that has imported them already, each with its own
-descriptors, folder and environment. What a fresh interpreter does has tests of its own.
+descriptors, folder and environment. What a fresh interpreter does has tests of its own. Each
+command imports this module, so the module imports only what the server has.
 """
 
 import multiprocessing
@@ -13,7 +14,6 @@ from multiprocessing import forkserver
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from unittest.mock import patch
 
 from streamnb.cli.group import COMMANDS
 
@@ -60,8 +60,10 @@ def streamnb_process(*arguments, input=b"", cwd=None, env=None, timeout=300):  #
             [os.fspath(a) if isinstance(a, os.PathLike) else str(a) for a in arguments],
             folder_path,
         )
-        with patch.dict(os.environ, PYTHONSAFEPATH="1"):  # what is installed, as in STREAMNB
-            forkserver.ensure_running()
+        safe_path = os.environ.get("PYTHONSAFEPATH", "")
+        os.environ["PYTHONSAFEPATH"] = "1"  # what is installed, as in STREAMNB
+        forkserver.ensure_running()
+        os.environ["PYTHONSAFEPATH"] = safe_path  # Python ignores an empty value
         process = _FORKING.Process(target=_run, args=(*call, dict(env or os.environ), files))
         process.start()
         process.join(timeout)
