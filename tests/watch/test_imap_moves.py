@@ -5,7 +5,7 @@ import itertools
 import random
 
 import pytest
-from servers import PASSWORD, Dovecot
+from servers import PASSWORD, Dovecot, dovecot_version
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
@@ -19,6 +19,28 @@ users = map("mover{}".format, itertools.count())
 CLASSES = {"Junk": "spam", "Work": "work", "Rechnungen für Müller": "bills"}
 FOLDERS = ("INBOX", *CLASSES, "Junk/Old", "Archive", "Archive/2024", "Trash")
 MESSAGES = range(8)
+VIEWS = {
+    "2.3": """
+mail_plugins = virtual
+namespace views {{
+  prefix = Views/
+  separator = /
+  hidden = {hidden}
+  location = virtual:{base}/views:INDEX=~/views
+}}
+""",
+    "2.4": """
+mail_plugins = virtual
+namespace views {{
+  prefix = Views/
+  separator = /
+  hidden = {hidden}
+  mail_driver = virtual
+  mail_path = {base}/views
+  mail_index_path = ~/views
+}}
+""",
+}
 
 
 def mail(number, words="hello there"):
@@ -170,6 +192,67 @@ def test_streamnb_and_two_programs_move_the_same_mail(server, tmp_path):
     programs.close()
 
 
+@pytest.fixture(scope="module", params=["no", "yes"], ids=["shown", "hidden"])
+def server_with_views(request):
+    """A server with two folders that show mail of others, in a namespace that it names or not."""
+
+    def configuration(base):
+        for name, terms in (("All", "all"), ("Unread", "unseen")):
+            folder = base / "views" / name
+            folder.mkdir(parents=True)
+            (folder / "dovecot-virtual").write_text(f"*\n-Views/*\n  {terms}\n")
+        return VIEWS[dovecot_version()].format(base=base, hidden=request.param)
+
+    server = Dovecot(configuration=configuration)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "label"),
+    [
+        ("deliver INBOX, look, move INBOX>Junk, look", "spam"),
+        ("deliver INBOX, look, read INBOX, look, move INBOX>Junk, look", "spam"),
+        ("deliver INBOX, look, copy INBOX>Junk, look, delete INBOX, look", "spam"),
+        ("deliver Junk, look, read Junk, look", None),
+        ("deliver Junk, look, delete Junk, look", None),
+        ("deliver Junk, look, read Junk, move Junk>INBOX, look", "ham"),
+        ("deliver Junk, look, move Junk>Archive, look", None),
+        ("deliver INBOX, look, move INBOX>Junk, look, move Junk>INBOX, look, read INBOX, look", None),
+        ("judge, deliver INBOX, look, look, read Junk, look", None),
+        ("deliver INBOX, look, judge, look", None),
+    ],
+)  # fmt: skip
+def test_views_of_other_folders_give_no_label(server_with_views, tmp_path, steps, label):
+    programs = Programs(server_with_views, tmp_path, move=True)
+    client = programs.clients[1]
+    is_spam = False
+    for step in (*steps.split(", "), "look"):
+        action, _, folder = step.partition(" ")
+        if action == "look":
+            programs.watcher.plan = programs.plan()
+            target = "Junk" if is_spam else None
+            programs.watcher._verdict = lambda location, message, target=target: (
+                ("", target, None) if location.folder == "INBOX" else ("", None, None)
+            )
+            programs.watcher.scan()
+        elif action == "judge":
+            is_spam = True
+        elif action == "deliver":
+            client.append(folder, mail(1))
+        elif action == "move":
+            programs.move(0, 1, *folder.split(">"))
+        elif action == "copy":
+            client.select_folder(folder.split(">")[0])
+            client.copy(client.search(), folder.split(">")[1])
+        else:
+            client.select_folder(folder)
+            client.add_flags(client.search(), [b"\\Seen" if action == "read" else b"\\Deleted"])
+            client.expunge()
+    assert programs.label(1) == label
+    programs.close()
+
+
 @pytest.mark.parametrize("is_once", [False, True], ids=["one watcher", "a watcher for each look"])
 def test_a_renamed_folder_moves_no_message(server, tmp_path, is_once):
     programs = Programs(server, tmp_path)
@@ -181,6 +264,7 @@ def test_a_renamed_folder_moves_no_message(server, tmp_path, is_once):
         (("rename", "Junk", "Old junk"), ("create", "Junk")),
         (("delete", "Junk"), ("rename", "Old junk", "Junk")),
         (("rename", "Junk", "Old junk"), ("rename", "Archive", "Junk")),
+        *2 * [(("rename", "Junk", "x"), ("rename", "Work", "Junk"), ("rename", "x", "Work"))],
     ):
         for action, *names in step:
             getattr(client, f"{action}_folder")(*names)

@@ -83,6 +83,7 @@ class ImapAccount:
         self.name: str = address.name
         self._selected: tuple[str, bool] | None = None
         self._uid_validity = 0
+        self._validities: dict[str, int] = {}  # UIDVALIDITY by folder, when last selected
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
         # the same values when the folder was listed
         self._listed_sizes: dict[str, tuple[Any, Any]] = {}
@@ -90,7 +91,7 @@ class ImapAccount:
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
         self._spam_folders: list[str] = []  # folders that the server marks as spam's
-        self._personal_namespace: tuple[str, str] | None = None  # prefix and delimiter
+        self._personal_namespaces: list[tuple[str, str]] = []  # prefixes and delimiters
         self._password = "" if access.token_command else access.password(address)
         self._client: Any = None
         self.connect()
@@ -216,7 +217,7 @@ class ImapAccount:
         except _unreadable() as error:
             error.args = (f"{folder}: {_error_line(error)}",)
             raise
-        self._uid_validity = int(response.get(b"UIDVALIDITY", 0))
+        self._uid_validity = self._validities[folder] = int(response.get(b"UIDVALIDITY", 0))
         self._size = response.get(b"EXISTS"), response.get(b"UIDNEXT")
         self._selected = folder, writable
 
@@ -245,20 +246,27 @@ class ImapAccount:
 
         On some servers all folders are below the inbox, with the prefix "INBOX.".
         """
-        if self._personal_namespace is None:
+        prefix, delimiter = self._namespaces()[0]
+        return decode_folder_name(prefix), delimiter
+
+    def _namespaces(self) -> list[tuple[str, str]]:
+        """Return the prefix and the delimiter of each personal namespace, the main one first."""
+        if not self._personal_namespaces:
             personal = None
             with contextlib.suppress(MailRefusedError), self._connected():
                 if self._client.has_capability("NAMESPACE"):
                     personal = self._client.namespace().personal
-            prefix, delimiter = personal[0] if personal else (b"", b"/")
-            self._personal_namespace = decode_folder_name(_text(prefix)), _text(delimiter or "/")
-        return self._personal_namespace
+            self._personal_namespaces = [
+                (_text(prefix), _text(delimiter or "/"))
+                for prefix, delimiter in personal or [(b"", b"/")]
+            ]
+        return self._personal_namespaces
 
     def folder_names(self) -> list[str]:
         """Return the names of the folders that a person may move mail to.
 
         Folders that the server marks as trash, drafts, sent mail or views of other folders
-        (SPECIAL-USE, RFC 6154) are left out.
+        (SPECIAL-USE, RFC 6154) are left out. So are further namespaces, which can have views, too.
         """
         self._list_folders()
         return list(self._delimiters)
@@ -270,20 +278,22 @@ class ImapAccount:
         return folder == "INBOX" or folder in self._stored_names
 
     def is_renamed(self, folder: str, old_name: str) -> bool:
-        """Return whether no folder has the old name any more. A move would change the uid."""
-        return not self.has_folder(old_name)
+        """Return whether no folder, or another one, has the old name. A move changes the uid."""
+        is_other = self._validities.get(old_name) != self._validities.get(folder)
+        return is_other or not self.has_folder(old_name)
 
     def _list_folders(self) -> None:
         """Store the names, the delimiters and the special uses of the server's folders."""
         folders: dict[str, str] = {}
         listed, junk = [], []
+        further_prefixes = tuple(prefix for prefix, _ in self._namespaces()[1:] if prefix)
         with self._connected():
             for flags, delimiter, name in self._client.list_folders():
                 stored = _text(name)
                 attributes = {flag.lower() for flag in flags}
                 if not attributes & _MISSING:
                     folders[stored] = _text(delimiter or "/")
-                if not attributes & _UNLISTED:
+                if not attributes & _UNLISTED and not stored.startswith(further_prefixes):
                     listed.append(stored)
                 if rb"\junk" in attributes:
                     junk.append(stored)

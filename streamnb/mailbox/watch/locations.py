@@ -95,26 +95,16 @@ class LocationTable:
         """Return the last known message with a uid of a folder; None if there is none."""
         return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)
 
-    def previous(
-        self, key: bytes, current: tuple[str, str], recent: float
-    ) -> MessageLocation | None:
-        """Return the previous location of a message; None if it was never seen elsewhere.
+    def elsewhere(self, location: MessageLocation) -> list[MessageLocation]:
+        """Return the other locations of a message, seen before the scan that first saw this one.
 
-        Parameters
-        ----------
-        current
-            The current folder and uid of the message.
-        recent
-            Time: locations that the message left since then come first, then those where it still
-            is.
+        A message that a scan first sees in two folders was delivered to both, or one of the folders
+        is a view of the other.
         """
-        locations = self._select(
-            "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
-            "ORDER BY coalesce(gone > ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
-            "since DESC LIMIT 1",
-            *(key, *current, recent),
+        return self._select(
+            "key = ? AND since <> ? AND NOT (folder = ? AND uid = ? AND gone IS NULL)",
+            *(location.key, location.first_seen, location.folder, location.uid),
         )
-        return next(iter(locations), None)
 
     def copies(self, key: bytes, since: float) -> list[MessageLocation]:
         """Return the copies of a message in folders of classes that were first seen after `since`.

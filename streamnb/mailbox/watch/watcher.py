@@ -129,9 +129,12 @@ class Watcher:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
-            # The inbox is last, because it can have a second copy of a message in a class's folder.
+            # Views of other folders are last, because they have copies of arrivals; the inbox can
+            # have a second copy of a message in a class's folder.
+            order = (*self.plan.folders, self.plan.inbox)
             for location in sorted(
-                arrivals.values(), key=lambda item: item.folder == self.plan.inbox
+                arrivals.values(),
+                key=lambda item: order.index(item.folder) if item.folder in order else len(order),
             ):
                 if self.should_stop():
                     return
@@ -351,7 +354,7 @@ class Watcher:
         """Learn a message that a person moved here, or classify a delivered one."""
         uid = (location.folder, location.uid)
         since, _ = self._deferred.get(uid, (self._last_scan, None))
-        previous = self.locations.previous(location.key, uid, since)
+        previous = self._previous_location(location, since)
         is_moved = previous is not None and previous.gone_at is not None
         location = location._replace(moved_to=None)
         if previous is not None and is_moved and self._is_in_renamed_folder(location, previous):
@@ -380,6 +383,34 @@ class Watcher:
             self._change_keyword(location, previous.keyword, previous)
         else:
             self._store(location, previous)
+
+    def _previous_location(self, location: MessageLocation, since: float) -> MessageLocation | None:
+        """Return the previous location of a message; None if it was never seen elsewhere.
+
+        Locations that the message left after the time `since` come first, then those where it still
+        is. A message can have several of them: copies, or views such as labels and search folders.
+        The best of these is the one from which streamnb moved it, then that in a class's folder,
+        then that in the inbox.
+        """
+
+        def rank(item: MessageLocation) -> tuple[object, ...]:
+            is_recent = item.gone_at is not None and item.gone_at > since
+            is_inbox = item.folder == self.plan.inbox
+            folder_rank = (
+                is_inbox and bool(item.moved_to),
+                self._class_folder(item.folder) in self.plan.folders,
+                is_inbox,
+            )
+            has_rank = is_recent or item.gone_at is None
+            return (
+                is_recent,
+                item.gone_at is None,
+                *(folder_rank if has_rank else ()),
+                item.gone_at or 0.0,
+                item.first_seen,
+            )
+
+        return max(self.locations.elsewhere(location), key=rank, default=None)
 
     def _is_in_renamed_folder(self, location: MessageLocation, previous: MessageLocation) -> bool:
         """Return whether only the name of a message's folder changed."""
