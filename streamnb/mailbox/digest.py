@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
@@ -137,7 +138,10 @@ def digest(message: bytes) -> bytes:
 
 
 def header_key(header: bytes) -> bytes:
-    r"""Return 16 bytes that identify a message by its header alone, to follow it between folders.
+    r"""Return 16 bytes that identify a delivered message by its header, to follow its moves.
+
+    It covers the last Received field, too: the same message from a list and from its sender is two
+    deliveries, and so is a message that is delivered again.
 
     Examples
     --------
@@ -146,7 +150,9 @@ def header_key(header: bytes) -> bytes:
     >>> key == header_key(b"Message-ID: <1@a>\nX-Streamnb: Ham\nSubject: hi\n\nHello")
     True
     """
-    return _hash(_identity_fields(_parse(header))).digest()[:16]
+    mail = _parse(header)
+    received = b" ".join(mail.index.get(b"received", b"").split())
+    return _hash(chain(_identity_fields(mail), [received])).digest()[:16]
 
 
 def of_hex(text: str) -> bytes:

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from maildirs import WatchedMaildir
+from maildirs import WatchedMaildir, mail
 
 from streamnb.mailbox.watch.account import ListedMessage
 from streamnb.mailbox.watch.maildir import MaildirAccount
@@ -31,13 +31,16 @@ class Sequence(WatchedMaildir):
     def __init__(self, tmp_path):
         classes = {"Junk": "spam", "Work": "work"}
         super().__init__(tmp_path, classes, ("Archive", "Trash"), KeywordAccount)
+        self.deliveries = 0
 
     def run(self, step):
         action, _, target = step.partition(" ")
         if action == "look":
             self.watcher.scan()
         elif action == "deliver":
-            self.dir.deliver(1, folder=target)
+            self.deliveries += 1
+            trace = b"Received: by x;\n\t%d\n" % self.deliveries
+            self.dir.deliver(1, trace + mail(1), target)
         elif action == "move":
             self.dir.move(1, target)
         elif action == "copy":
@@ -133,6 +136,14 @@ SEQUENCES = {
     ),
     "deleted from spam and delivered again at once": (
         "look, delete Junk, look, deliver INBOX, look", None, "Junk"
+    ),
+    "deleted and delivered again to spam": ("delete INBOX, look, deliver Junk, look", None),
+    "deleted and delivered again to spam at once": ("delete INBOX, deliver Junk, look", None),
+    "two deliveries, and the first deleted": (
+        "deliver Junk, look, look, delete INBOX, look, look", None
+    ),
+    "a delivery to spam, shown in a view until it is read": (
+        "delete INBOX, look, deliver Junk, copy Archive, look, delete Archive, look, look", None
     ),
     "a folder renamed": ("move Archive, look, rename Archive>Old, list, look, look", None),
     "spam out of a renamed folder": (
