@@ -43,6 +43,7 @@ class Server(socketserver.ThreadingTCPServer):
     left_by_move = None  # whether a move that leaves the original makes a copy
     attributes = {}  # noqa: RUF012
     has_status = True
+    next_uid = None  # in place of the right one
     validity = 1
     renumbers = False  # whether each selection gives all messages new UIDs
     needs_id = False  # whether folders are only opened for a client that named itself
@@ -121,7 +122,8 @@ class Session(socketserver.StreamRequestHandler):
         if self.server.needs_id and not self.is_named:
             return "NO EXAMINE Unsafe Login"
         self.folder = self.server.folders[name]
-        next_uid = max(self.folder, default=0) + 1
+        next_uid = self.server.next_uid
+        next_uid = max(self.folder, default=0) + 1 if next_uid is None else next_uid
         self.server.validity += self.server.renumbers
         self.say(f"* {len(self.folder)} EXISTS")
         self.say(f"* OK [UIDVALIDITY {self.server.validity}] valid")
@@ -141,12 +143,15 @@ class Session(socketserver.StreamRequestHandler):
 
     def do_search(self, command):
         flags = {flag.lower() for flag in re.findall(r"KEYWORD (\S+)", command)}
+        searched = re.search(r"UID (\d+):(\d+)", command)
+        first, last = map(int, searched.groups()) if searched else (1, 2**32)
         if command.endswith("DELETED"):
             flags = {r"\deleted"}
         uids = [
             str(uid)
             for uid, (present, _) in sorted(self.folder.items())
             if not flags or flags & set(present.lower().split())
+            if first <= uid <= last
         ]
         self.say(*(f"* {line}" for line in self.server.search_lines(uids)))
 
@@ -260,6 +265,14 @@ def test_a_message_that_the_server_cannot_read_stops_no_other(server, watch, ref
     assert watch() == ["Junk/1/1: spam (learned)"]
     server.refused_uids = set()
     assert any("INBOX/1/9: " in line for line in watch()) == (refused_uid == 9)
+
+
+@pytest.mark.parametrize("next_uid", [0, 1, 3, 60_000, 10_000_000])
+def test_a_wrong_uidnext_hides_no_message(server, next_uid):
+    server.next_uid = next_uid
+    server.folders["INBOX"][50_001] = ["", mail(1)]
+    with closing(server.account()) as account:
+        assert list(account.list_messages("INBOX")) == ["1/2", "1/5", "1/50001"]
 
 
 def test_a_huge_answer_to_a_search_is_bounded(server, monkeypatch):

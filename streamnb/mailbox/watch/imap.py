@@ -425,14 +425,18 @@ class ImapAccount:
             return False
 
     def _all_uids(self) -> list[int]:
-        """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
-        _, end = self._size
-        if end is None or end > 100 * _UID_RANGE:
-            return list(self._client.search("ALL"))
+        """Return all UIDs of the selected folder, searched in ranges because a line is limited.
+
+        A server can give a UIDNEXT that is too low.
+        """
+        count, end = self._size
         uids: list[int] = []
-        for start in range(1, int(end), _UID_RANGE):
-            uids += self._client.search(["UID", f"{start}:{start + _UID_RANGE - 1}"])
-        return uids
+        if end is not None and end <= 100 * _UID_RANGE:
+            for start in range(1, int(end), _UID_RANGE):
+                uids += self._client.search(["UID", f"{start}:{start + _UID_RANGE - 1}"])
+            if len(uids) >= int(count or 0):
+                return uids
+        return list(self._client.search("ALL"))
 
     def _valid_uids(self, uids: list[str]) -> list[int]:
         """Return the UIDs of the current UIDVALIDITY."""
