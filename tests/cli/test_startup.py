@@ -23,8 +23,7 @@ SPARED = {
 SPARED |= {"pathlib", "urllib.parse", "socket", "html", "difflib", "webencodings"}
 SPARED |= {"concurrent.futures", "tempfile", "numpy._typing"}
 COMMANDS = {
-    # It logs the verdict, with the message's digest and date, after the message has left.
-    "filter": (["filter"], SPARED - {"socket", "urllib.parse"}),
+    "filter": (["filter"], SPARED),
     "classify": (["classify", "MESSAGE"], SPARED | {"hashlib"}),
     "learn": (["learn", "ham", "MESSAGE"], {"streamnb.corpus.tabular"}),
     "status": (["status"], {"streamnb.corpus.tabular"}),
