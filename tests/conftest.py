@@ -39,7 +39,8 @@ REAL = {
 LONG_TESTS = re.compile(
     r"check_bounded_memory_growth"
     r"|test_tabular.py::test_river_contract\[(LazyBayesianRules|.*\D[1-9]\d*\]$)"
-    r"|test_stored_and_seed_inputs_pass\[listeners|test_commands_that_are_marked_run\[replay"
+    r"|LazyBayesianRules\(\)-check_classifiers_train\("
+    r"|test_stored_and_seed_inputs_pass\[listeners|test_commands_that_are_marked_run\[(replay|pictures)"
     r"|test_a_line_without_end_is_not_kept\[many"
     r"|test_a_page_that_is_lost_takes_few_rows_with_it\[1\]"
     r"|test_the_ledger_has_correct_places_after_any_operations\[[1-3]\]"

@@ -727,15 +727,15 @@ def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
 
 def test_strongest_features_of_many_classes_take_little_memory():
     classifier = TextClassifier()
-    for i in range(1000):
+    for i in range(400):
         classifier.learn_one(f"a{i} b{i % 50} c{i % 7}", f"class {i}")
     tracemalloc.start()
     try:
         strongest = classifier.strongest(classifier.messages(), 50)
-        assert tracemalloc.get_traced_memory()[1] < 150e6  # all counts would take gigabytes
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # their counts in all classes: 250 MB more
     finally:
         tracemalloc.stop()
-    assert len(strongest) == 1000
+    assert len(strongest) == 400
     assert all(len(features) == 50 for features in strongest.values())
 
 

@@ -291,14 +291,15 @@ def test_rounding_does_not_decide_between_classes_of_equal_score(stream):
     _check_views([(x, swapped[y]) for x, y in stream])
 
 
-def test_views_follow_the_formulas_in_many_small_streams():
+@pytest.mark.long
+def test_views_follow_the_formulas_in_many_small_streams(full):
     """Streams of few words, often repeated: many of them have ties."""
     numbers = random.Random(38)
 
     def view():
         return {numbers.choice("abcf"): numbers.randint(1, 3) for _ in range(numbers.randint(0, 3))}
 
-    for _ in range(1500):
+    for _ in range(1500 if full else 300):
         kinds = ["ham", "spam", "list"][: numbers.choice((2, 2, 3))]
         seen_counts = [(view(), view()) for _ in range(3)]
         _check_views(

@@ -36,53 +36,40 @@ def python_files(paths: list[str]) -> Iterator[Path]:
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 
-def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Each variable, parameter, attribute, function and class that a file names, with its line."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
-        elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.attr
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.lineno, node.name
-        elif isinstance(node, ast.alias) and node.asname:
-            yield node.lineno, node.asname
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            yield node.lineno, node.name
+def names(node: ast.AST) -> Iterator[str]:
+    """The variable, parameter, attribute, function or class that a node names, if any."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.alias) and node.asname:
+        yield node.asname
+    elif isinstance(node, ast.ExceptHandler) and node.name:
+        yield node.name
 
 
-def function_words(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return [
-        f"{path}:{line}: {name}" for line, name in names(tree) if name.strip("_") in FUNCTION_WORDS
-    ]
-
-
-def vague_names(path: Path) -> list[str]:
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
-    return [
-        f"{path}:{function.lineno}: {function.name}"
-        for function in functions
-        if function.name.startswith("test_") and VAGUE_WORDS.search(function.name)
-    ]
-
-
-def headless_docstrings(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    places = []
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            docstring = ast.get_docstring(node) or ""
-            if HEADLESS.match(docstring):
-                places.append(f"{path}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}")
-    return places
+def problems(node: ast.AST) -> Iterator[str]:
+    """Each name and docstring of a node that breaks the rules."""
+    yield from (name for name in names(node) if name.strip("_") in FUNCTION_WORDS)
+    is_test = isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    if is_test and VAGUE_WORDS.search(node.name):
+        yield node.name
+    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        docstring = ast.get_docstring(node) or ""
+        if HEADLESS.match(docstring):
+            yield docstring.splitlines()[0]
 
 
 def places(path: Path) -> list[str]:
-    return function_words(path) + vague_names(path) + headless_docstrings(path)
+    return [
+        f"{path}:{getattr(node, 'lineno', 1)}: {problem}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for problem in problems(node)
+    ]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

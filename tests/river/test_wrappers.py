@@ -149,7 +149,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("wrapper", "model"), PAIRS)
 def test_ensembles_of_tables_learn(wrapper, model):
-    data = [({"a": float(i % 2), "b": float(i % 2 + (i % 3 == 0))}, i % 2) for i in range(150)]
+    data = [({"a": float(i % 2), "b": float(i % 2 + (i % 3 == 0))}, i % 2) for i in range(80)]
     wrapped = TABLE_ENSEMBLES[wrapper](TABLES[model]())
     metric = evaluate.progressive_val_score(data, wrapped, metrics.Accuracy())
     assert metric.get() > 0.8

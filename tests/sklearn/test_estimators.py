@@ -114,7 +114,7 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-def examples(kind, n=120, seed=3):
+def examples(kind, n=60, seed=3):
     """Rows of a kind and labels of three classes that they tell apart."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, n)
