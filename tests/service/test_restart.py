@@ -19,6 +19,7 @@ from streamnb import Mailbox
 from streamnb.cli.serve import parse_hop
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.proxy import proxy
+from streamnb.mailbox.service.server import START_S
 
 RESTARTS = 4
 CLIENTS = 4
@@ -161,6 +162,48 @@ def test_a_server_that_ends_takes_the_message_of_a_new_connection(
 
     run_until_success(send_during_the_end)
     assert len(smtp_sink.messages) == 1
+
+
+def test_a_server_that_ends_waits_for_each_command_before_a_message(serve, trained_db, smtp_sink):
+    """Each pause is shorter than `START_S`, and all of them together are longer."""
+
+    def send_slowly():
+        process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+        with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+            process.process.send_signal(signal.SIGTERM)
+            for command in ("EHLO a.b", "NOOP", XFORWARD):
+                time.sleep(0.5 * START_S)
+                assert client.docmd(command)[0] == 250
+            time.sleep(0.5 * START_S)
+            assert client.sendmail("a@b.c", ["ann@d.e"], HAM % 1) == {}
+        assert process.process.wait(30) == 0
+
+    run_until_success(send_slowly)
+    assert len(smtp_sink.messages) == 1
+
+
+@pytest.mark.parametrize("is_ending", [False, True])
+@pytest.mark.parametrize("commands", [["RSET"], ["RSET", XFORWARD]], ids=len)
+def test_a_server_that_ends_takes_the_next_message_of_a_checked_connection(
+    serve, trained_db, smtp_sink, commands, is_ending
+):
+    """Postfix checks a used connection by RSET; it holds the message if it then ends before MAIL."""
+
+    def send_again():
+        process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+        with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+            client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
+            for command in commands:
+                assert client.docmd(command)[0] == 250
+            process.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            if is_ending:
+                assert client.docmd("RSET")[0] == 250
+            assert client.sendmail("a@b.c", ["ann@d.e"], HAM % 2) == {}
+        assert process.process.wait(30) == 0
+
+    run_until_success(send_again)
+    assert len(smtp_sink.messages) >= 2
 
 
 @pytest.mark.parametrize("delay_s", [0.5, 1.5])  # less and more than `START_S`

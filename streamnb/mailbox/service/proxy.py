@@ -36,9 +36,9 @@ from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import (
     DRAIN_S,
-    START_S,
     Activity,
     ConnectionHandler,
+    wait_for_start,
 )
 from streamnb.mailbox.service.smtp_connection import LARGEST, LmtpConnection, SmtpConnection
 from streamnb.patterns import lazy_pattern
@@ -135,8 +135,7 @@ def proxy(
 
 async def _drain(relay: _Relay, closed: asyncio.Future[None], activity: Activity) -> None:
     """Wait until a connection ends. Wait longer while a message has no answer of the next hop."""
-    if activity.is_opened:
-        await asyncio.wait({closed}, timeout=START_S)
+    await wait_for_start(closed, activity)
     if not activity.is_opened:
         await asyncio.wait({closed}, timeout=_NOTICE_S)
         if relay.awaits_answer and not closed.done() and not activity.is_evicted:
@@ -297,6 +296,8 @@ class _Relay:
     async def handle_RSET(  # noqa: N802
         self, server: SmtpConnection, session: Session, envelope: Envelope
     ) -> str:
+        # Postfix checks a used connection by RSET, and begins its next message on it
+        server.expects_message = True
         await _in_thread(self.client.reset)
         self.client.forwarded = {}
         return "250 2.0.0 ok"

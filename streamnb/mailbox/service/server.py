@@ -34,9 +34,10 @@ from streamnb.mailbox.service.sockets import (
 from streamnb.mailbox.verdict_log import record_verdict
 
 DRAIN_S = 20.0  # seconds to finish current messages when the server stops
-# Seconds for a client to begin a message when the server stops. Postfix begins within milliseconds,
-# and holds a message for 5 minutes if its new connection ends before MAIL. Half of it can be too
-# short on a busy machine; with twice of it, a silent client delays a restart by 2 seconds.
+# Seconds for a client's next command before it begins a message, when the server stops. Postfix
+# needs milliseconds, and holds a message for 5 minutes if its new connection ends before MAIL. Half
+# of it can be too short on a busy machine; with twice of it, a silent client delays a restart by 2
+# seconds.
 START_S = 1.0
 _TURNS = 5  # turns of the event loop; the handler of a new connection begins within three
 _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
@@ -59,12 +60,14 @@ class Activity:
         Whether the connection processes a message. The server finishes the message before it stops.
     is_opened
         Whether a client is about to send a message. True for a new connection, for an SMTP command
-        without an answer, and after a milter client has named the sender or a recipient. A server
-        that stops waits `START_S` for the message.
+        without an answer, and after RSET or XFORWARD. For a milter, true after its client has named
+        the sender or a recipient. A server that stops waits `START_S` for the next command.
     is_evicted
         Whether the connection must end because other connections wait.
     is_ending
         Whether the connection must end after the current message.
+    used_at
+        Monotonic time of the last use, in seconds.
     """
 
     def __init__(self) -> None:
@@ -72,7 +75,7 @@ class Activity:
         self.is_evicted = self.is_ending = False
         self.is_busy: bool = False
         self.is_opened: bool = True
-        self._last = time.monotonic()
+        self.used_at = time.monotonic()
 
     def touch(
         self, allowed_s: float = IDLE_S, is_busy: bool = False, is_opened: bool = False
@@ -80,11 +83,11 @@ class Activity:
         """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy, self.is_opened = is_busy, is_opened
-        self._last = time.monotonic()
+        self.used_at = time.monotonic()
 
     def overdue_s(self) -> float:
         """Return the seconds of idleness minus the allowed time; it can be negative."""
-        return time.monotonic() - self._last - self.allowed_s
+        return time.monotonic() - self.used_at - self.allowed_s
 
 
 # A function that serves a connection and closes it. It is cancelled if the server stops or others
@@ -351,7 +354,7 @@ class _Connections:
             await asyncio.sleep(0)
         for task in self.tasks:
             self._end(task)
-        for limit_s in (START_S + DRAIN_S + ANSWER_S + 1, 1.0):
+        for limit_s in (2 * DRAIN_S + ANSWER_S + 1, 1.0):
             if tasks := set(self.tasks):
                 await asyncio.wait(tasks, timeout=limit_s)
             for task in self.tasks:
@@ -477,12 +480,30 @@ def drain_on_cancel(
     return handle
 
 
+async def wait_for_start(end: asyncio.Future[None], activity: Activity) -> None:
+    """Wait until a client begins its message, or sends no command for `START_S`.
+
+    Parameters
+    ----------
+    end
+        Is done when the connection ends.
+    activity
+        The activity of the connection.
+    """
+    for _ in range(int(DRAIN_S / START_S)):
+        used_at = activity.used_at
+        if not activity.is_opened or not (await asyncio.wait({end}, timeout=START_S))[1]:
+            return
+        if activity.used_at == used_at:
+            return
+
+
 async def finish(task: asyncio.Future[None], activity: Activity) -> None:
     """Wait for a task to finish its current message, unless its connection was evicted."""
     activity.is_ending = True
     try:
-        if activity.is_opened and not activity.is_evicted:
-            await asyncio.wait({task}, timeout=START_S)
+        if not activity.is_evicted:
+            await wait_for_start(task, activity)
         if activity.is_busy and not activity.is_evicted:
             await asyncio.wait({task}, timeout=DRAIN_S)
     finally:

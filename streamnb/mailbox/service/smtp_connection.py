@@ -42,7 +42,7 @@ class SmtpConnection(SMTP):
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
-    is_new = True  # whether no message has begun
+    expects_message = True  # whether a command has come since the last message, or none yet
     received = lines = 0  # bytes and lines since the last command that started work
     _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
@@ -116,6 +116,7 @@ class SmtpConnection(SMTP):
         if self.in_transaction:
             await self.push("503 5.5.1 a message has begun")
         else:
+            self.expects_message = True
             await self.push(self.event_handler.forward(argument or ""))
 
     def _restart_timeout(self) -> None:
@@ -133,7 +134,7 @@ class SmtpConnection(SMTP):
 
     def begin(self) -> None:
         """Expect another message."""
-        self.is_new = False
+        self.expects_message = False
         self.activity.touch(_STRESS_S, is_busy=True)  # the next hop checks the sender
         self.received = self.lines = 0
         self.memory.release()
@@ -156,7 +157,7 @@ class SmtpConnection(SMTP):
             self._set_post_data_state()  # type: ignore[no-untyped-call]
         await super().push(reply)
         self._restart_timeout()
-        self._touch(is_opened=self.is_new)
+        self._touch(is_opened=self.expects_message)
         if not self.in_transaction:
             self.memory.release()
             if self.activity.is_ending and not self.activity.is_opened:
