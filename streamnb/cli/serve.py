@@ -174,28 +174,51 @@ def _make_handler(
         reject, text = settings.reject, settings.reject_text or REJECT_TEXT
         return milter(mailboxes, monitor, judge_options, reject, text, budget)
     if name == "http":
-        with require_extra("server", "{}: not installed"):
-            from streamnb.mailbox.service.api import api
-            from streamnb.mailbox.service.http import AuthMiddleware, http
-        guard = AuthMiddleware(
-            api(mailboxes, monitor),
-            _token(mailboxes, monitor),
-            path_tokens={"/metrics": _scrape_token(mailboxes)},
-            open_paths=frozenset(["/health"]),
-            host_names=settings.all_host_names(),
-            budget=budget,
-        )
-        return http(guard)
+        return _http_handler(settings, mailboxes, monitor, budget)
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert next_hop is not None  # noqa: S101 (checked by the command)
     return proxy(next_hop, mailboxes, monitor, name == "lmtp", judge_options, tls, budget)
 
 
+def _http_handler(
+    settings: Settings, mailboxes: Mailboxes, monitor: Monitor, budget: MemoryBudget
+) -> ConnectionHandler:
+    """Return the handler of HTTP. The first request imports its modules.
+
+    They take a third of the time of a start, in which mail waits.
+    """
+    from importlib.util import find_spec
+
+    from streamnb.mailbox.service.server import built_later
+
+    with require_extra("server", "{}: not installed"):
+        for name in ("starlette", "uvicorn"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
+    token, scrape_token = _token(mailboxes, monitor), _scrape_token(mailboxes)
+
+    def build() -> ConnectionHandler:
+        from streamnb.mailbox.service.api import api
+        from streamnb.mailbox.service.http import AuthMiddleware, http
+
+        guard = AuthMiddleware(
+            api(mailboxes, monitor),
+            token,
+            path_tokens={"/metrics": scrape_token},
+            open_paths=frozenset(["/health"]),
+            host_names=settings.all_host_names(),
+            budget=budget,
+        )
+        return http(guard)
+
+    return built_later(build)
+
+
 def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str]:
     """Return a function that returns the token of a user's database, or of the only one."""
     from streamnb.mailbox.location import user_path
-    from streamnb.mailbox.service.http import database_token
+    from streamnb.mailbox.service.http_token import database_token
 
     only = None if mailboxes.location is None else database_token(mailboxes.location)
 
@@ -217,7 +240,7 @@ def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str
 def _scrape_token(mailboxes: Mailboxes) -> str:
     """Return the token in the file `metrics.token`, which is valid only for the metrics."""
     from streamnb.mailbox.location import companion_path, users_folder
-    from streamnb.mailbox.service.http import database_token
+    from streamnb.mailbox.service.http_token import database_token
 
     location = mailboxes.location
     if location is None:
@@ -606,7 +629,8 @@ def _serve_model(
 ) -> None:
     """Answer with the predictions of a model file until SIGTERM."""
     with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
+        from streamnb.mailbox.service.http import AuthMiddleware, http
+        from streamnb.mailbox.service.http_token import database_token
         from streamnb.mailbox.service.model_api import model_api
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.monitor import announce

@@ -42,9 +42,10 @@ def web(account: str | None, listen: str) -> None:
       streamnb web ~/Maildir --listen 127.0.0.1:0
     """  # noqa: D301 (\b tells click to keep the lines)
     with require_extra("web", "{}: not installed"):
-        from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
+        from streamnb.mailbox.service.http import AuthMiddleware, http
         from streamnb.web.app import pages
     from streamnb.cli.watch import open_account
+    from streamnb.mailbox.service.http_token import database_token
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.server import Listener, serve
     from streamnb.mailbox.service.sockets import listen as listening_at

@@ -47,7 +47,7 @@ from streamnb.mailbox.batch import LabelledMessage, learn_many
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.service.http import database_token
+from streamnb.mailbox.service.http_token import database_token
 from streamnb.mailbox.transfer.formats import export, import_file
 
 Say = Callable[[str], None]

@@ -18,7 +18,8 @@ from streamnb import Mailbox
 from streamnb.errors import OutputError
 from streamnb.mailbox.service import http as service_http
 from streamnb.mailbox.service.api import api
-from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
+from streamnb.mailbox.service.http import AuthMiddleware, http
+from streamnb.mailbox.service.http_token import database_token
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import socket_handler

@@ -1,5 +1,6 @@
 """Restarts and upgrades under load: no message is lost, doubled, or refused for good."""
 
+import os
 import signal
 import smtplib
 import socket
@@ -290,6 +291,32 @@ def test_a_message_that_was_refused_does_not_delay_the_end(serve, trained_db, sm
         assert client.data(b"x" * (1 << 20) + b"x")[0] == 500
         process.process.send_signal(signal.SIGTERM)
         assert process.process.wait(10) == 0  # of `DRAIN_S`, 20 s
+
+
+def test_a_start_imports_no_module_of_http_before_mail_can_come(tmp_path):
+    """Mail waits during the start of a server."""
+    options = [
+        "serve",
+        "--users",
+        "--lmtp",
+        "127.0.0.1:0",
+        "--next",
+        "lmtp:/x",
+        "--http",
+        "127.0.0.1:0",
+    ]
+    program = [STREAMNB[0], "-X", "importtime", *STREAMNB[1:], *options]
+    environment = {**os.environ, "STREAMNB_USERS": str(tmp_path)}
+    imported = set()
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stderr:
+            imported.add(line.rpartition("|")[2].strip())
+            if "(http)" in line:
+                break
+        process.terminate()
+        process.stderr.read()
+    assert "streamnb.mailbox.service.proxy" in imported
+    assert not imported & {"starlette", "uvicorn", "streamnb.mailbox.service.api"}
 
 
 @pytest.mark.performance

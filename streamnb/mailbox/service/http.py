@@ -6,8 +6,6 @@ import asyncio
 import hmac
 import json
 import logging
-import os
-import secrets
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -21,12 +19,9 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from streamnb.errors import OutputError, convert_os_errors
-from streamnb.mailbox.location import companion_path
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
 from streamnb.mailbox.service.sockets import is_ip
-from streamnb.storage import replace_file
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -41,29 +36,6 @@ _CLOSE = (b"connection", b"close")
 _GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
 HOST_NAME = "localhost"  # the only name of this server unless others are given
-
-
-def database_token(database: str | os.PathLike[str]) -> str:
-    """Return the secret token for access to a database over HTTP. The first call creates it.
-
-    The token is in a file next to the database, readable only by its owner.
-    """
-    path = companion_path(database, ".token")
-    with convert_os_errors(OutputError, f"{path}: the token cannot be stored", ValueError):
-        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-        if not os.path.lexists(path):
-            with (
-                suppress(FileExistsError),  # another process has created it
-                replace_file(path, "the token", private=True, is_new=True) as new_file,
-            ):
-                new_file.write(f"{secrets.token_urlsafe(32)}\n".encode())
-        with open(path, encoding="ascii") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise OutputError(f"{path}: other users can read the token; run: chmod 600 {path}")
-            token = file.read(200).strip()
-    if len(token) < 20:
-        raise OutputError(f"{path}: the file has no token; remove the file, then try again")
-    return token
 
 
 @dataclass(eq=False, repr=False)

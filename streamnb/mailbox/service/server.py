@@ -463,6 +463,27 @@ class _SocketAnswers:
         await writer.drain()
 
 
+def built_later(build: Callable[[], ConnectionHandler]) -> ConnectionHandler:
+    """Return a handler that a thread builds at the first connection.
+
+    So a server that starts need not wait for the modules of this handler.
+    """
+    handler: asyncio.Future[ConnectionHandler] | None = None
+
+    async def handle(connection: socket.socket, activity: Activity) -> None:
+        nonlocal handler
+        if handler is None:
+            handler = asyncio.ensure_future(asyncio.to_thread(build))
+        try:
+            serve_connection = await asyncio.shield(handler)
+        except BaseException:  # the server stops
+            connection.close()
+            raise
+        await serve_connection(connection, activity)
+
+    return handle
+
+
 def drain_on_cancel(
     converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
 ) -> ConnectionHandler:
