@@ -207,3 +207,11 @@ def test_the_guide_names_all_alerts(repository):
     names = re.findall(r"^ *- alert: (\w+)$", rules, re.M)
     assert names
     assert re.findall(r"^\| `(Streamnb\w+)` \|", guide, re.M) == names
+
+
+def test_scripts_of_sieve_are_compiled_after_a_reload(repository):
+    """`sievec` uses the settings of the running Dovecot."""
+    text = "".join(path.read_text() for path in (repository / "docs" / "guides").glob("*.md"))
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", text, re.S) if "sievec" in block]
+    assert len(blocks) == 2
+    assert all("doveadm reload" in block.partition("sievec")[0] for block in blocks)
