@@ -54,7 +54,7 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
                 f"the label {label!r:.80} contains a tab or line end, which tsv cannot store; use "
                 "--format csv or --format jsonl"
             )
-        results = (label, f"{probability:.6g}", "true" if unsure else "false")
+        results = (label, repr(float(probability)), "true" if unsure else "false")
         write_cells([*map(to_cell, item.cells), *results])
 
     return write_row
