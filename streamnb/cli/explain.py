@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
 
 
+# Maximum number of columns of counts. With half as many, a model of three classes has no column for
+# one of them; with twice as many, a table is wider than 100 characters.
+_MOST_COLUMNS = 4
+
+
 def _count_option(default: int) -> Callable[[options.Command], options.Command]:
     return click.option(
         "-n",
@@ -52,7 +57,8 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
     The verdict is from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
     wrote. The column evidence has the token's log-odds and the class that they favour. The other
-    columns have the token's counts in each class. In JSON, positive log-odds are evidence for the
+    columns have the token's counts in each class, or in the four most probable classes. JSON has
+    all classes. In JSON, positive log-odds are evidence for the
     class log_odds_of: spam if all classes are ham and spam, otherwise the predicted class.
 
     The log-odds without tokens are printed, too, unless --base is given. They are those of the
@@ -113,6 +119,14 @@ def _base_log_odds(verdict: Verdict, base: dict[Any, float]) -> float:
     return log_odds({y: base[y] for y in verdict.probabilities}, _reference_class(verdict)[0])
 
 
+def _most_probable(probabilities: dict[Any, float]) -> list[Any]:
+    """Return the labels whose columns a terminal shows: all, or the most probable ones."""
+    labels = list(probabilities)
+    if len(labels) <= _MOST_COLUMNS:
+        return labels
+    return sorted(labels, key=probabilities.__getitem__, reverse=True)[:_MOST_COLUMNS]
+
+
 def _print_json(verdict: Verdict, base: dict[Any, float]) -> None:
     from streamnb.classifier.verdict import feature_name, finite_or_none
 
@@ -139,14 +153,16 @@ def _print_verdict(verdict: Verdict, base: dict[Any, float]) -> None:
     console = new_console()
     unsure = ", unsure" if verdict.unsure else ""
     console.print(printable(f"{verdict.label}{unsure}"))
-    probabilities = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
+    labels = _most_probable(verdict.probabilities)
+    probabilities = ", ".join(f"{label} {verdict.probabilities[label]:.4f}" for label in labels)
+    if hidden_count := len(verdict.probabilities) - len(labels):
+        probabilities += f", and {hidden_count} less probable classes"
     log_odds_text = f"log-odds of {reference} {sign * verdict.log_odds:.2f}"
     if base:
         log_odds_text += f" ({_base_log_odds(verdict, base):.2f} without tokens)"
     console.print(printable(f"probabilities: {probabilities}; {log_odds_text}"))
     if not verdict.reasons:
         return
-    labels = list(verdict.probabilities)
     table = new_table("token", "evidence", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
@@ -172,7 +188,8 @@ def top(
     """Show the tokens with the strongest evidence for each class.
 
     The tokens are from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
-    wrote. With a CLASS, only its tokens are shown.
+    wrote. With a CLASS, only its tokens are shown. With more than four classes, one column has the
+    sum of the counts in all other classes. JSON has all counts.
 
     \b
     Examples:
@@ -242,9 +259,13 @@ def _print_tokens(tokens: dict[str, list[dict[str, Any]]], labels: list[str]) ->
         if number:
             console.print()
         console.print(printable(f"for {name}"))
-        table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
+        columns = [(label, [label]) for label in labels]
+        if len(labels) > _MOST_COLUMNS:
+            columns = [(name, [name]), ("all others", [y for y in labels if y != name])]
+        table = new_table("token", "log-odds", *(printable(f"in {title}") for title, _ in columns))
         for row in rows:
-            counts = [f"{row['counts'].get(label, 0):,.4g}" for label in labels]
+            sums = [sum(row["counts"].get(y, 0) for y in members) for _, members in columns]
+            counts = [f"{n:,.4g}" for n in sums]
             table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
         console.print(table)
 

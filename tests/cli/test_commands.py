@@ -106,6 +106,33 @@ def test_top_shows_what_the_model_holds(model):
     assert "'list' is neither a class of" in error
 
 
+@pytest.mark.parametrize(("classes", "columns"), [(4, 4), (5, 4), (16, 4)])
+def test_tables_of_many_classes_stay_narrow(tmp_path, classes, columns):
+    data, model = tmp_path / "data.csv", tmp_path / "m.snb"
+    data.write_text("label,text\n" + "".join(f"c{k},word{k} noon\n" for k in range(classes)) * 4)
+    assert streamnb_command("fit", data, "-o", model, "--quiet")[0] == 0
+    message = tmp_path / "message.txt"
+    message.write_text("word3 word1")
+    verdict = Classifier.load(model).classify("word3 word1")
+    status, out, _ = streamnb_command("explain", message, "--model", model, "-n", 1)
+    assert status == 0
+    header = next(line for line in out.splitlines() if line.startswith("token"))
+    probable = sorted(verdict.probabilities.values())[-columns:]
+    labels = [label for label in verdict.probabilities if f"in {label} " in f"{header} "]
+    assert sorted(verdict.probabilities[label] for label in labels) == probable
+    assert (f"and {classes - columns} less probable" in out) == (classes > columns)
+    out = streamnb_command("explain", message, "--model", model, "-n", 1, "--json")[1]
+    assert len(json.loads(out)["reasons"][0]["counts"]) == classes
+
+    rows = json.loads(streamnb_command("top", model, "c3", "-n", 1, "--json")[1])["c3"]
+    _, header, line = streamnb_command("top", model, "c3", "-n", 1)[1].splitlines()
+    assert ("in all others" in header) == (classes > 4)
+    if classes > 4:
+        counts = rows[0]["counts"]
+        sums = [counts["c3"], sum(counts.values()) - counts["c3"]]
+        assert [float(cell) for cell in line.split()[-2:]] == pytest.approx(sums, rel=1e-3)
+
+
 def test_models_of_every_kind_explain(sample, tmp_path):
     for kind in ("multinomial", "bernoulli", "complement", "discriminative"):
         path = tmp_path / kind
