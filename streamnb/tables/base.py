@@ -89,6 +89,12 @@ class Statistics(Protocol):
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore what `state` returned. Damaged data raises an exception of any type."""
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle and copy its arrays: those of joblib and Ray can be read-only."""
+        vars(self).update(
+            {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
+        )
+
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.

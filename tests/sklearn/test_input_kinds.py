@@ -1,8 +1,10 @@
 """Kinds of input that each entrance reads in one way, or refuses: dicts, sets, types of levels."""
 
 import json
+import pickle
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars
@@ -460,3 +462,22 @@ def test_arrays_of_numpy_strings_have_levels(module, name):
     labels = np.array(["x", "y"] * 10, dtype=np.dtypes.StringDType())
     model = getattr(module, name)().fit(rows, labels)
     assert model.predict(rows).tolist() == ["x", "y"] * 10
+
+
+@pytest.mark.parametrize("name", streamnb.sklearn.__all__)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_models_with_mapped_arrays_learn(module, name, tmp_path):
+    X = np.random.default_rng(2).poisson(1, (30, 4)).astype(float)
+    labels = ["p", "q", "r"] * 10
+    rows = [f"w{int(a)} v{int(b)}" for a, b, *_ in X] if "Classifier" in name else X
+    model = getattr(module, name)().fit(rows, labels)
+    joblib.dump(model, tmp_path / "model")
+    content = (tmp_path / "model").read_bytes()
+    mapped = [joblib.load(tmp_path / "model", mmap_mode=mode) for mode in ("r", "r+")]
+    buffers = []
+    data = pickle.dumps(model, 5, buffer_callback=buffers.append)
+    readonly = pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
+    expected = model.partial_fit(rows, labels).predict_proba(rows)
+    for loaded in (*mapped, readonly):
+        assert (loaded.partial_fit(rows, labels).predict_proba(rows) == expected).all()
+    assert (tmp_path / "model").read_bytes() == content
