@@ -192,6 +192,13 @@ def _find_number_text(levels: list[Hashable]) -> str | None:
     return texts[0] if texts and len(texts) == len(levels) else None
 
 
+def _mixed_kinds(name: Hashable) -> ValueError:
+    return ValueError(
+        f"{name!r:.80}: its numbers were learned as numbers, and numbers in a column of categories "
+        f"are levels; convert the column to float, or list {name!r:.40} in categorical"
+    )
+
+
 class MixedStatistics(Statistics):
     """Sums of numeric features, counts of categorical ones.
 
@@ -219,14 +226,15 @@ class MixedStatistics(Statistics):
         values = table.values.astype(object)
         is_numeric = np.empty(values.shape, dtype=bool)
         for j, name in enumerate(table.names):
-            kind = self.is_settled.get(name, False if name in table.level_names else None)
-            if kind is None:
-                cells = values[:, j].tolist()
-                is_numeric[:, j] = numeric_cells = [is_number(cell) for cell in cells]
-                # A column of categories that are numbers was learned: its numbers are levels.
-                if any(numeric_cells) and name not in self.numbers.features:
-                    levels = set(filter(is_number, self.levels.learned_levels(name)))
-                    is_numeric[:, j] &= [cell not in levels for cell in cells]
+            if (kind := self.is_settled.get(name)) is None:
+                is_numeric[:, j] = list(map(is_number, values[:, j].tolist()))
+                if not is_numeric[:, j].any():
+                    continue
+                if name in table.level_names and self._has_numbers(name):
+                    raise _mixed_kinds(name)
+                # Columns of categories also set the kind of later numbers.
+                if name in table.level_names or self._has_number_levels(name):
+                    is_numeric[:, j] = False
             else:
                 is_numeric[:, j] = kind
         numbers = values.copy()
@@ -320,6 +328,12 @@ class MixedStatistics(Statistics):
         names = [rows.levels.names[j] for j in unsettled]
         self.levels.check_kinds(Levels(names, chosen_levels, rows.levels.places[:, unsettled]))
 
+    def _has_number_levels(self, name: Hashable) -> bool:
+        """Return whether a feature without a kind has learned numbers as levels."""
+        levels = self.levels.learned_levels(name)
+        is_open = name not in self.is_settled and self.levels.has_levels(name)
+        return is_open and any(map(is_number, levels))
+
     def _has_numbers(self, name: Hashable) -> bool:
         """Return whether a number of a feature has a weight."""
         place = self.numbers.features.get(name)
@@ -335,6 +349,10 @@ class MixedStatistics(Statistics):
         """Raise ValueError if the other statistics have other kinds of features."""
         if self.is_settled != other.is_settled:
             raise ValueError("cannot merge: the models differ in numeric or categorical features")
+        for levels, numbers in ((self, other), (other, self)):
+            for name in levels.levels.features:
+                if levels._has_number_levels(name) and numbers._has_numbers(name):
+                    raise _mixed_kinds(name)
         self.levels.check_merge(other.levels)
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:

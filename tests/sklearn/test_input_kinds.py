@@ -453,6 +453,35 @@ def test_a_column_of_categories_has_levels_of_any_type(module, library):
     # The type of the column is not needed to predict.
     for level, label in zip(names, ["even", "odd", "even"], strict=True):
         assert fitted.predict_one({"code": level}) == label
+    if library == "pandas":  # polars' categories are texts
+        fitted.learn_one({"code": 7, "size": 1.5}, "odd")
+        assert fitted.statistics.number_names() == {"size"}
+
+
+def test_numbers_and_categories_of_one_name_are_refused_in_any_order():
+    frame = pd.DataFrame({"code": pd.Categorical([1, 2] * 5)})
+    labels = ["p", "q"] * 5
+    numbers, levels = streamnb.MixedNB(), streamnb.MixedNB().fit(frame, labels)
+    numbers.learn_one({"code": 1}, "p")
+    before = numbers.predict_proba_one({"code": 1}), numbers.class_weights
+    for call in (
+        lambda: numbers.learn_many(frame, labels),
+        lambda: numbers.predict_many(frame),
+        lambda: numbers.merge(levels),
+        lambda: levels.merge(numbers),
+    ):
+        with pytest.raises(ValueError, match=r"'code': its numbers .* list 'code' in categorical"):
+            call()
+    assert (numbers.predict_proba_one({"code": 1}), numbers.class_weights) == before
+    numbers.unlearn_one({"code": 1}, "p")
+    numbers.learn_many(frame, labels)
+    for row in ({"code": 1}, {"code": 3}):
+        assert numbers.predict_proba_one(row) == levels.predict_proba_one(row)
+    settled = streamnb.MixedNB(categorical=["code"])
+    settled.learn_one({"code": 1}, "p")
+    settled.learn_many(frame, labels)
+    levels.learn_one({"code": 1}, "p")
+    assert settled.predict_proba_one({"code": 2}) == levels.predict_proba_one({"code": 2})
 
 
 @pytest.mark.parametrize("name", LEVELS)
