@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Protocol, Self
 
@@ -319,6 +320,16 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             is_named = are_names(table.names)
             is_numbered = table.names == list(range(len(table.names))) and not has_numbers
             check_column_names(self, is_named, is_numbered, has_known, has_numbers, is_learning)
+            new = next((name for name in table.names if name not in known_names), None)
+            missing = min(known_names - set(table.names), key=repr, default=None)
+            if has_known and not is_learning and None not in (new, missing):
+                warnings.warn(
+                    "The feature names should match those that were passed during fit: the column "
+                    f"{new!r:.80} was never learned, and {missing!r:.80} is missing; a renamed "
+                    "column counts as missing",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
     def _scores(self, x: Any) -> list[float]:
         return self._score(self._read_one(x))[0].tolist()

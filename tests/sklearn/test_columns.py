@@ -77,7 +77,8 @@ def test_frames_with_other_columns_are_accepted_if_one_is_known(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.learn_many(frame[["p"]].rename(columns={"p": "new"}), LABELS)
-        model.predict_many(frame.assign(newer=1))
+        model.predict_many(frame)
+        model.predict_many(frame.assign(new=1, newer=1))
 
 
 def test_a_number_as_text_is_refused_if_numbers_were_learned():

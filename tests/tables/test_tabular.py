@@ -6,6 +6,7 @@ import pickle
 import random
 import statistics
 import time
+import warnings
 from itertools import product
 
 import numpy as np
@@ -199,7 +200,7 @@ def test_predicting_changes_nothing(name):
     )
     before = pickle.dumps(model)
     scores(model)
-    model.predict_proba_many(pd.DataFrame({"a": [1, 7], "d": [1.5, None]}))
+    model.predict_proba_many(pd.DataFrame({"a": [1, 7], "b": 2, "c": 3, "d": [1.5, None]}))
     assert pickle.dumps(model) == before
 
 
@@ -1176,3 +1177,17 @@ def test_a_feature_that_is_named_numeric_stays_numeric():
     model.learn_many(frame, list("xxyy"))
     plain.learn_many(frame.astype(float), list("xxyy"))
     assert model.predict_proba_one({"a": 1}) == plain.predict_proba_one({"a": 1})
+
+
+@by_model
+def test_a_renamed_column_gets_a_warning_in_prediction(name):
+    model = MODELS[name].clone()
+    frame = pd.DataFrame({"a": [1.0, 2.0] * 5, "b": [3.0, 4.0] * 5})
+    model.fit(frame, ["p", "q"] * 5)
+    with pytest.warns(UserWarning, match="the column 'size' was never learned, and 'b' is missing"):
+        model.predict_many(frame.rename(columns={"b": "size"}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_many(frame[["b"]])
+        model.predict_many(frame.assign(c=1.0))
+        model.learn_many(frame.rename(columns={"b": "size"}), ["p", "q"] * 5)
