@@ -8,7 +8,8 @@ passed to a model) are ordinary `TypeError` and `ValueError`.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from streamnb.patterns import lazy_pattern
@@ -141,6 +142,17 @@ class BusyError(StreamNBError):
 
 # Error numbers for a lack of file descriptors, processes or memory.
 LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+
+def check_paths_differ(paths: Iterable[object], content: str) -> None:
+    """Raise ConfigError if two paths are one file or folder, whose content would be added twice."""
+    first_paths: dict[str, str] = {}
+    for path in map(str, paths):
+        target = os.path.realpath(path)
+        if target in first_paths:
+            alias = f", also as {first_paths[target]}" if first_paths[target] != path else ""
+            raise ConfigError(f"{path}: named twice{alias}; its {content} would be added twice")
+        first_paths[target] = path
 
 
 def describe_os_error(error: OSError) -> str:

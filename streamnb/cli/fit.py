@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections import Counter
 from typing import Any
 
 import click
@@ -18,7 +16,7 @@ from streamnb.cli.replay import (
     range_options,
 )
 from streamnb.cli.tables import progress_bar
-from streamnb.errors import ConfigError, message_count, printable
+from streamnb.errors import ConfigError, check_paths_differ, message_count, printable
 
 
 @click.command()
@@ -135,9 +133,7 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.naive_bayes.model_files import save
 
     options.check_outputs([output], models)
-    for path, count in Counter(map(os.path.realpath, models)).items():
-        if count > 1:
-            raise click.UsageError(f"{path}: named twice; its counts would be added twice")
+    check_paths_differ(models, "counts")
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))

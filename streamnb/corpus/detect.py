@@ -21,7 +21,7 @@ from streamnb.corpus.tabular import FORMATS, detect_format
 from streamnb.corpus.text_files import as_regular_file, check_text, is_compressed_file, read_head
 from streamnb.corpus.trec import is_trec_index, open_trec_index
 from streamnb.data_format import DataFormat
-from streamnb.errors import ConfigError, CorpusError
+from streamnb.errors import ConfigError, CorpusError, check_paths_differ
 
 TABLE_KINDS = ("tabs", *FORMATS)
 KINDS = ("trec", "folders", "maildir", "mbox", *TABLE_KINDS)
@@ -70,7 +70,7 @@ def open_corpus(
     CorpusError
         If there is no corpus; the message lists the kinds.
     ConfigError
-        If an option does not fit the kind of corpus.
+        If an option does not fit the kind of corpus, or if the list names a path twice.
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
@@ -79,6 +79,7 @@ def open_corpus(
     )
     if isinstance(path, (str, Path)):
         return opener.open(path)
+    check_paths_differ(path, "messages")
     return _join([opener.open(item) for item in path])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from streamnb.classifier import Classifier
 from streamnb.config import Config
 from streamnb.corpus import order_entries
-from streamnb.errors import ConfigError, CorpusError, StreamNBError
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, check_paths_differ
 from streamnb.features.views import tokenizer_config
 from streamnb.replay.build import class_error, make_classifier, make_tokenizer
 from streamnb.replay.examples import (
@@ -89,6 +89,7 @@ def fit_corpora(
         If there is an error in a corpus or in the configuration.
     """
     start = time.perf_counter()
+    check_paths_differ(paths, "messages")
     skipped: list[str] = []
     corpora = [
         open_configured_corpus(config.with_changes(corpus=config.corpus.with_changes(path=path)))

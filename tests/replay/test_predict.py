@@ -151,8 +151,20 @@ def test_a_model_is_not_merged_with_itself(model, tmp_path):
     names = (model, tmp_path / "link.snb", "-o", tmp_path / "c.snb")
     status, _, error = streamnb_command("merge-models", *names)
     assert (status, error.count("\n")) == (2, 1)
-    assert f"{model}: named twice" in error
+    assert f"link.snb: named twice, also as {model}; its counts would be added twice" in error
     assert not (tmp_path / "c.snb").exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "replay", "evaluate"])
+def test_a_corpus_is_not_read_twice(model, tmp_path, command):
+    data = tmp_path / "data.csv"
+    data.write_text("topic,text\n" + "login,cannot log in\nrefund,my money\n" * 3)
+    (tmp_path / "link.csv").symlink_to(data)
+    options = {"fit": ["-o", tmp_path / "c.snb"], "replay": [], "evaluate": [model]}[command]
+    names = (data, tmp_path / "link.csv")
+    status, out, error = streamnb_command(command, *options, *names)
+    assert (status, out) == (2, "")
+    assert f"link.csv: named twice, also as {data}; its messages would be added twice" in error
 
 
 def test_a_merged_model_has_the_columns_of_the_first_model_with_columns(model, tmp_path):
