@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb._core.exact_sums import ExactSums
@@ -94,7 +94,6 @@ def test_products_are_those_of_fractions(stream):
 
 @pytest.mark.parametrize("pairs", [False, True])
 @given(a=rows, b=rows, seed=st.randoms())
-@settings(max_examples=60)
 def test_sums_can_be_subtracted_in_any_order(pairs, a, b, seed):
     total_sums = summed([*a, *b], pairs)
     merged = summed(a, pairs)

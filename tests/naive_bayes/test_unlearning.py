@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from streams import messages, streams
 
@@ -26,7 +26,6 @@ MODELS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
 
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=60)
 @given(stream=streams, order=st.randoms(use_true_random=False))
 def test_unlearning_with_receipts_leaves_nothing(model, decay, stream, order):
     trained = model(decay=decay)
@@ -73,7 +72,6 @@ def test_unlearning_without_a_receipt_is_refused(model):
 
 @pytest.mark.parametrize("model", MODELS)
 @given(stream=streams, size=st.integers(1, 10))
-@settings(max_examples=60)
 def test_a_window_has_only_the_last_messages(model, stream, size):
     windowed = WindowNB(model(), size)
     for x, y in stream:
@@ -91,7 +89,6 @@ def test_a_window_has_only_the_last_messages(model, stream, size):
 
 @pytest.mark.parametrize("model", MODELS[:3])
 @given(stream=streams, x=messages)
-@settings(max_examples=60)
 def test_decay_is_learning_with_smaller_weights(model, stream, x):
     decaying, weighed = model(decay=0.8), model()
     for age, (message, y) in enumerate(reversed(stream)):

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import entropy
@@ -233,7 +233,6 @@ def z_top(scores):
     return values >= values.max() - 1e-9
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(st.tuples(messages, messages), labels), max_size=15))
 @pytest.mark.parametrize(
     "options",
@@ -441,7 +440,6 @@ def test_views_unlearn_counts_and_refuse_what_was_never_learned():
 
 
 @given(st.integers(1, 60), st.randoms())
-@settings(max_examples=20)
 def test_views_unlearn_all_they_learned_in_any_order(size, random):
     """Counts, recalibration and estimate of wrong labels: to the last bit."""
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])

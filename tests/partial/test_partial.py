@@ -94,7 +94,7 @@ def saved(model, tmp_path_factory):
     parts=st.sampled_from([1, 3, 8]),
     memory=st.sampled_from([1e-9, 512.0]),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=min(30, settings.default.max_examples))
 def test_parts_add_up_to_the_whole(kind, seed, n, classes, deals, parts, memory, tmp_path_factory):
     classifier = Classifier(Tokenizer(), MODELS[kind]())
     spec = spec_of(classifier)
@@ -144,7 +144,7 @@ def judged_in_blocks(spec, rows, blocks, parts):
     parts=st.sampled_from([1, 3]),
     first=st.sampled_from([0, -25, 2**62]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=min(40, settings.default.max_examples))
 def test_blocks_are_classified_like_the_whole_stream(
     kind, seed, n, classes, size, delay, parts, first
 ):
@@ -182,7 +182,7 @@ def table(seed, n, kind):
 @given(
     seed=st.integers(0, 99), n=st.integers(1, 30), deals=st.integers(1, 4), size=st.integers(1, 9)
 )
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=min(20, settings.default.max_examples))
 def test_models_of_rows_add_up_too(kind, seed, n, deals, size):
     model, rows = TABLES[kind](), table(seed, n, kind)
     spec = spec_of(model)

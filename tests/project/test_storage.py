@@ -199,7 +199,7 @@ def test_an_archive_that_unfolds_is_refused(tmp_path):
         streamnb.load(tmp_path / "m")
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_any_damage_is_an_error_or_harmless(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("models") / "m"
