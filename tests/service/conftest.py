@@ -54,8 +54,9 @@ def trained_db(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def serve():
+@contextlib.contextmanager
+def servers():
+    """Yield a function that starts a server; stop all servers at the end."""
     processes = []
 
     def make(*options, **popen_options):
@@ -70,11 +71,34 @@ def serve():
 
 
 @pytest.fixture
-def web(serve, tmp_path):
-    with Mailbox(tmp_path / "mail.db") as box:
+def serve():
+    with servers() as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def serve_all_tests():
+    """Start servers that the tests of a module share: a start takes longer than most requests."""
+    with servers() as make:
+        yield make
+
+
+def client_of(serve, database):
+    """Train a database, start its server, and return a client."""
+    with Mailbox(database) as box:
         train(box)
     port = free_port()
-    serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
-    token = tmp_path / "mail.db.token"
+    serve("--db", database, "--http", f"127.0.0.1:{port}")
+    token = database.with_name("mail.db.token")
     assert token.stat().st_mode & 0o777 == 0o600
     return Web(port, token.read_text().strip())
+
+
+@pytest.fixture
+def web(serve, tmp_path):
+    return client_of(serve, tmp_path / "mail.db")
+
+
+@pytest.fixture(scope="module")
+def shared_web(serve_all_tests, tmp_path_factory):
+    return client_of(serve_all_tests, tmp_path_factory.mktemp("shared") / "mail.db")

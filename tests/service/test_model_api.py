@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from commands import streamnb_command
@@ -34,14 +35,34 @@ def text_model(path, examples=TICKETS, kind=TextClassifier):
     return classifier
 
 
-@pytest.fixture
-def predicting(serve, tmp_path):
-    def start(path):
-        process = serve("--model", path, "--http", "127.0.0.1:0", lines=1)
-        token = path.with_name(f"{path.name}.token").read_text().strip()
-        return Web(port_of(process, "http"), token)
+def client_of(serve, path):
+    """Start a server with a model file, and return its client."""
+    process = serve("--model", path, "--http", "127.0.0.1:0", lines=1)
+    token = path.with_name(f"{path.name}.token").read_text().strip()
+    return Web(port_of(process, "http"), token)
 
-    return start
+
+@pytest.fixture
+def predicting(serve):
+    return partial(client_of, serve)
+
+
+@pytest.fixture(scope="module")
+def tickets(serve_all_tests, tmp_path_factory):
+    """Return a client of a server with a model of texts, for tests that send requests alone."""
+    path = tmp_path_factory.mktemp("tickets") / "tickets.snb"
+    text_model(path)
+    return client_of(serve_all_tests, path)
+
+
+@pytest.fixture(scope="module")
+def rows(serve_all_tests, tmp_path_factory):
+    """Return a client of a server with a model of rows, for tests that send requests alone."""
+    path = tmp_path_factory.mktemp("rows") / "rows.snb"
+    model = CategoricalNB()
+    model.learn_one({"a": 1}, "p")
+    model.save(path)
+    return client_of(serve_all_tests, path)
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, MailClassifier])
@@ -148,14 +169,12 @@ def test_a_key_that_the_model_has_not_learned_is_an_error(predicting, tmp_path, 
         b'{"texts": [' + b'"",' * 10_000 + b'""]}',
     ],
 )  # fmt: skip
-def test_a_wrong_request_gives_an_error_of_one_line(predicting, tmp_path, body):
-    text_model(tmp_path / "tickets.snb")
-    web = predicting(tmp_path / "tickets.snb")
-    status, answer = web("POST", "/predict", body)
+def test_a_wrong_request_gives_an_error_of_one_line(tickets, body):
+    status, answer = tickets("POST", "/predict", body)
     assert status == 400
     assert list(answer) == ["error"]
     assert "\n" not in answer["error"]
-    assert web("POST", "/predict", b'{"text": "log in"}')[0] == 200
+    assert tickets("POST", "/predict", b'{"text": "log in"}')[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -166,28 +185,20 @@ def test_a_wrong_request_gives_an_error_of_one_line(predicting, tmp_path, body):
         '{"texts": ["a", 1]}': "texts[1]: expected a string, not a number",
     }.items(),
 )
-def test_an_error_of_the_api_names_the_part_of_the_body(predicting, tmp_path, body, error):
-    text_model(tmp_path / "tickets.snb")
-    web = predicting(tmp_path / "tickets.snb")
-    assert web("POST", "/predict", body) == (400, {"error": error})
+def test_an_error_of_the_api_names_the_part_of_the_body(tickets, body, error):
+    assert tickets("POST", "/predict", body) == (400, {"error": error})
 
 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [("null", "null"), ("1.5", "a number"), ("false", "a boolean"), ("[]", "an array")],
 )
-def test_an_error_of_the_api_names_the_json_type_of_a_value(predicting, tmp_path, value, kind):
-    text_model(tmp_path / "tickets.snb")
-    body = f'{{"text": {value}}}'.encode()
-    _, answer = predicting(tmp_path / "tickets.snb")("POST", "/predict", body)
+def test_an_error_of_the_api_names_the_json_type_of_a_value(tickets, rows, value, kind):
+    _, answer = tickets("POST", "/predict", f'{{"text": {value}}}'.encode())
     assert answer["error"] == f"text: expected a string, not {kind}"
-    model = CategoricalNB()
-    model.learn_one({"a": 1}, "p")
-    model.save(tmp_path / "rows.snb")
-    web = predicting(tmp_path / "rows.snb")
-    error = web("POST", "/predict", f'{{"row": {value}}}')[1]["error"]
+    error = rows("POST", "/predict", f'{{"row": {value}}}')[1]["error"]
     assert error == f"row: expected an object, not {kind}"
-    nested = web("POST", "/predict", b'{"row": {"a": []}}')[1]["error"]
+    nested = rows("POST", "/predict", b'{"row": {"a": []}}')[1]["error"]
     assert nested == "row: 'a': expected a scalar, not an array"
 
 

@@ -41,12 +41,12 @@ FORM = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\n%b\r\n--x--\r
     ],
     ids=["form", "json", "without-lines", "gzip"],
 )
-def test_a_wrapped_message_is_not_taken_for_a_message(web, path, headers, wrap):
-    before = web("GET", "/status")[1]
-    status, answer = web("POST", path, wrap(SPAM % 99), **headers)
+def test_a_wrapped_message_is_not_taken_for_a_message(shared_web, path, headers, wrap):
+    before = shared_web("GET", "/status")[1]
+    status, answer = shared_web("POST", path, wrap(SPAM % 99), **headers)
     assert status == 415
     assert "curl --data-binary" in answer["error"]
-    assert web("GET", "/status")[1]["learned"] == before["learned"]
+    assert shared_web("GET", "/status")[1]["learned"] == before["learned"]
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_wrapped_message_is_not_taken_for_a_message(web, path, headers, wrap):
         {"Content-Encoding": ""},
     ],
 )
-def test_a_message_may_have_any_other_type(web, headers):
-    assert web("POST", "/classify", SPAM % 99, **headers)[1]["mark"] == "S"
+def test_a_message_may_have_any_other_type(shared_web, headers):
+    assert shared_web("POST", "/classify", SPAM % 99, **headers)[1]["mark"] == "S"
 
 
 @pytest.mark.parametrize(
