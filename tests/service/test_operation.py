@@ -27,6 +27,7 @@ from streamnb import Mailbox, MailClassifier
 from streamnb.errors import ConfigError, ListenError, convert_os_errors
 from streamnb.mailbox.service import api, server
 from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.server import Listener
 from streamnb.mailbox.service.sockets import Address, listen
@@ -303,17 +304,19 @@ def test_other_variables_are_not_taken_for_misspelt_ones(serve, trained_db, name
 def test_locked_databases_delay_no_connection_of_a_milter(monkeypatch):
     """The milter uses the threads of the event loop."""
     monkeypatch.setattr(server.signal, "getsignal", lambda number: signal.SIG_IGN)
-    barrier = threading.Barrier(64)
+    barrier = threading.Barrier(100)
     mailboxes = SimpleNamespace(check_replaced=lambda: None)
 
-    async def main():
-        serving = asyncio.create_task(server._serve(mailboxes, [], print, Monitor()))
+    async def main(listeners):
+        serving = asyncio.create_task(server._serve(mailboxes, listeners, print, Monitor()))
         await asyncio.sleep(0)
-        await asyncio.gather(*(asyncio.to_thread(barrier.wait, 60) for _ in range(64)))
+        await asyncio.gather(*(asyncio.to_thread(barrier.wait, 60) for _ in range(100)))
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
 
-    asyncio.run(main())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        asyncio.run(main([Listener("milter", listening, milter(mailboxes), limit=100)]))
 
 
 def test_a_restored_file_is_not_stale(tmp_path):

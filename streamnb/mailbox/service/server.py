@@ -204,7 +204,8 @@ async def _serve(
     """Do the work of `serve` in an event loop."""
     loop = asyncio.get_running_loop()
     # a locked database does not delay other connections of a milter
-    loop.set_default_executor(ThreadPoolExecutor(64, "streamnb-milter"))
+    threads = max(listener.limit for listener in listeners)
+    loop.set_default_executor(ThreadPoolExecutor(threads, "streamnb-milter"))
     loop.set_exception_handler(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
