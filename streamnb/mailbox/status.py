@@ -79,23 +79,32 @@ def readiness(classifier: Classifier, label: Label, site: Opinion | None = None)
         correct, wrong = record
         needed = max(ClassReliability.MIN_CORRECT, ClassReliability.CORRECT_PER_WRONG * wrong)
         own_count = max(needed - correct, 0)
-    if not messages.get(label):
-        own_count = max(own_count, 1)
-    other_name = next(iter(others)) if len(others) == 1 else None
-    if other_name is None and not others and label in ("spam", "ham"):
-        other_name = "ham" if label == "spam" else "spam"
-    counts = [(own_count, str(label)), (other_count, str(other_name or "other"))]
-    parts = [f"{count:,} more {name}" for count, name in counts if count]
-    if not parts:  # with these costs, no number of messages is enough
+    if other_count is None:
         return "never sure with these costs"
-    last_count = next(count for count, _ in reversed(counts) if count)
-    return f"sure after about {' and '.join(parts)} message{'s' if last_count > 1 else ''}"
+    other_name = next(iter(others)) if len(others) == 1 else None
+    if not others:
+        other_name = {"spam": "ham", "ham": "spam"}.get(str(label))
+    own_messages = messages.get(label)
+    if own_messages and not others:
+        # No prediction counts before a second class is known. The next `learn` then rebuilds the
+        # mailbox, which predicts all messages of the first class again.
+        return f"needs about {_count_text(max(other_count, 1), str(other_name or 'other'))} first"
+    if not own_messages or not other_count:
+        own_count = max(own_count, 1)
+    counts = [(own_count, f"more {label}"), (other_count, f"more {other_name or 'other'}")]
+    *first, last = [(count, name) for count, name in counts if count]
+    parts = [*(f"{count:,} {name}" for count, name in first), _count_text(*last)]
+    return f"sure after about {' and '.join(parts)}"
+
+
+def _count_text(count: int, name: str) -> str:
+    return f"{count:,} {name} message{'s' if count > 1 else ''}"
 
 
 def _missing_others(
     classifier: Classifier, label: Label, messages: dict[Label, float], others: dict[Label, float]
-) -> int:
-    """Return the number of missing messages of other classes; 0 if more messages do not help."""
+) -> int | None:
+    """Return the number of missing messages of other classes; None if no number is enough."""
     largest = max(others, key=others.__getitem__, default=None)
     if largest is None:
         largest = "ham" if label == "spam" else "spam" if label == "ham" else "other"
@@ -107,7 +116,7 @@ def _missing_others(
         return classifier.is_sure_of_clear(label, counts)
 
     if not is_sure(_MAX_MESSAGES):
-        return 0
+        return None
     return bisect_left(range(_MAX_MESSAGES), True, key=is_sure)
 
 

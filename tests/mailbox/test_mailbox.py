@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.schema import SCHEMA
 from streamnb.mailbox.service.response import JudgeOptions, judge
-from streamnb.mailbox.status import status
+from streamnb.mailbox.status import readiness_by_label, status
 from streamnb.mailbox.transfer.formats import import_file
 from streamnb.naive_bayes import BernoulliNB
 
@@ -491,6 +492,34 @@ def test_several_classes_are_learned_at_once(tmp_path):
         status, _, error = streamnb_command("learn", *wrong, "--db", tmp_path / "none")
         assert (status, error.count("\n")) == (2, 1)
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("first", ["spam", "ham"])
+def test_status_of_a_single_class_names_the_messages_that_make_it_ready(tmp_path, first):
+    second = "ham" if first == "spam" else "spam"
+    database = tmp_path / "mail.db"
+
+    def learn(label, count):
+        folder = tmp_path / label
+        folder.mkdir()
+        for i in range(count):
+            (folder / f"{i}.eml").write_text(
+                f"Subject: {label} words {i}\n\nwords of {label} {i * 7}\n"
+            )
+        assert streamnb_command("learn", label, folder, "--db", database)[0] == 0
+        with Mailbox(database) as box:
+            return readiness_by_label(box)
+
+    text = learn(first, 60)[first]
+    assert (count := re.fullmatch(rf"needs about (\d+) {second} messages? first", text)), text
+    assert learn(second, int(count[1]))[first] == "ready"
+
+
+def test_costs_that_allow_no_sure_verdict_are_named_at_once(tmp_path):
+    classifier = MailClassifier(costs=(10, 1, 0))
+    with Mailbox(tmp_path / "mail.db", create=True, classifier=classifier) as box:
+        box.learn(SPAM, "spam")
+        assert readiness_by_label(box)["spam"] == "never sure with these costs"
 
 
 def test_readiness_depends_on_predictions_made_before_learning(box, tmp_path):
