@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS site(
     id {row_id},
     digest {blob} NOT NULL UNIQUE,  -- identity of the message
     version TEXT NOT NULL,        -- version of the site's model
-    said TEXT NOT NULL            -- scores of each class by mailbox and site, JSON
+    scores TEXT NOT NULL          -- scores of each class by mailbox and site, JSON
 )
 """
 
@@ -194,7 +194,7 @@ def store_scores(database: Database, digest: bytes, version: str, evidence: Evid
     """
     delete_scores(database, digest)
     database.connection.execute(
-        "INSERT INTO site(digest, version, said) VALUES (?, ?, ?)",
+        "INSERT INTO site(digest, version, scores) VALUES (?, ?, ?)",
         (digest, version, json.dumps(evidence)),
     )
     database.connection.execute(
@@ -216,7 +216,7 @@ def fit_gains(database: Database, labels: Sequence[str]) -> tuple[float, float]:
     """
     database.create(_SCHEMA)
     rows = database.connection.execute(
-        "SELECT ledger.label, said FROM site JOIN ledger ON ledger.digest = site.digest "
+        "SELECT ledger.label, scores FROM site JOIN ledger ON ledger.digest = site.digest "
         "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:

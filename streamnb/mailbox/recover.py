@@ -37,7 +37,7 @@ from streamnb.storage import label_from_json, move_file
 _SELECT_STATES = (
     "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
 )
-_WATCHED = "account, folder, uid, key, said, filed, since, gone"
+_WATCHED = "account, folder, uid, key, keyword, moved_to, first_seen, missing_since"
 _OWNER_SETTINGS = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from streamnb.counts.places import table_statements
 from streamnb.database import SQLITE, Database
 
-STATE = "known"  # name of the classifier's state
+STATE = "classifier"  # name of the classifier's state
 # Name of the table with a second copy of the classifier's description. One damaged page can destroy
 # a copy, and without a description no row of the ledger can be recovered.
 STATE_COPY = "state_copy"
@@ -37,10 +37,10 @@ CREATE TABLE watched(
     folder TEXT NOT NULL,
     uid TEXT NOT NULL,           -- UIDVALIDITY and UID of IMAP, or the unique name of a Maildir
     key {blob} NOT NULL,         -- identity of the message (`digest.header_key`)
-    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk', '' or a question mark (unknown)
-    filed TEXT NOT NULL,         -- author of its last move (`MessageLocation.moved_to`)
-    since {real} NOT NULL,       -- time when it was first seen in the folder
-    gone {real},                 -- time when it was first missing from the folder
+    keyword TEXT NOT NULL,       -- 'junk', 'notjunk', '' or a question mark (unknown)
+    moved_to TEXT NOT NULL,      -- target of its last move (`locations.MessageLocation`)
+    first_seen {real} NOT NULL,  -- time when it was first seen in the folder
+    missing_since {real},        -- time when it was first missing from the folder
     PRIMARY KEY (account, folder, uid)
 ){without_rowid};
 CREATE INDEX watched_key ON watched(account, key)"""

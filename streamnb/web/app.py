@@ -212,7 +212,7 @@ class _Site:
             "did": did if is_known else "",
             "did_as": label,
             "did_ids": ids[:1000],
-            "did_gone": _decimal(query.get("gone", "")) or 0,
+            "did_missing": _decimal(query.get("missing", "")) or 0,
         }
 
     def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, list[str]]]:
@@ -319,7 +319,7 @@ class _Site:
             }
         labels = [str(label) for label in self.mailbox.active_labels]
         return self._render(
-            "words.html", word=word, found=counts, strongest=strongest, labels=labels
+            "words.html", word=word, matches=counts, strongest=strongest, labels=labels
         )
 
     def _top_words(self) -> dict[Any, list[tuple[Any, float, int, int]]]:
@@ -381,7 +381,12 @@ class _Site:
             if self.record.learn(number, label).result in ("learned", "corrected", "confirmed")
         ]
         missing = len(set(numbers)) - len(stored)
-        return {"did": "labelled", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}
+        return {
+            "did": "labelled",
+            "as": label,
+            "ids": ",".join(map(str, learned)),
+            "missing": missing,
+        }
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
         """Remove labels that were set on this page, and restore earlier ones.
@@ -429,7 +434,7 @@ def _address(address: str, changes: dict[str, Any]) -> str:
     if not path.startswith("/") or path[1:2] in ("/", "\\"):
         path = "/"
     query_values = {name: values[0] for name, values in parse_qs(query).items()}
-    for name in ("did", "ids", "as", "gone"):
+    for name in ("did", "ids", "as", "missing"):
         query_values.pop(name, None)
     return f"{path}?{urlencode({**query_values, **changes})}"
 

@@ -59,8 +59,8 @@ def _later_locations(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str
     """Return the later folders and uids at which the watcher saw a message."""
     with mailbox.database.reading() as connection:
         return connection.execute(
-            "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "
-            "(SELECT key FROM watched WHERE account = ? AND uid = ?) LIMIT 10",
+            "SELECT folder, uid FROM watched WHERE account = ? AND missing_since IS NULL "
+            "AND key IN (SELECT key FROM watched WHERE account = ? AND uid = ?) LIMIT 10",
             (account, account, uid),
         ).fetchall()
 

@@ -364,10 +364,10 @@ def test_places_that_cannot_be_are_damage_or_do_no_harm(tmp_path, places):
     with Mailbox(path) as box:
         box.learn_many([(b"Subject: %d\n\nx" % n, "ham") for n in range(20)])
     connection = sqlite3.connect(path)
-    (state,) = connection.execute("SELECT value FROM state WHERE name = 'known'").fetchone()
+    (state,) = connection.execute("SELECT value FROM state WHERE name = 'classifier'").fetchone()
     now = json.loads(state)
     now["views"][0]["places"] = json.loads(places)
-    connection.execute("UPDATE state SET value = ? WHERE name = 'known'", (json.dumps(now),))
+    connection.execute("UPDATE state SET value = ? WHERE name = 'classifier'", (json.dumps(now),))
     connection.commit()
     connection.close()
     begun = time.process_time()

@@ -77,7 +77,7 @@ def newer(path):
 
 def stateless(path):
     Mailbox(path).close()
-    damage(path, "DELETE FROM state WHERE name = 'known'")
+    damage(path, "DELETE FROM state WHERE name = 'classifier'")
 
 
 def strange(path):
@@ -216,10 +216,10 @@ EDITS = [
     "UPDATE ledger SET tokens = x'00'", "UPDATE ledger SET label = 99", "UPDATE ledger SET label = 'x'",
     "UPDATE ledger SET receipt = '[]'", "UPDATE ledger SET receipt = 'null'", "UPDATE ledger SET time = 'x'",
     "UPDATE ledger SET labelled_by = 'x'", "UPDATE ledger SET predicted = 99", "UPDATE ledger SET digest = 'x' WHERE id = 1",
-    "UPDATE state SET value = '[]' WHERE name = 'known'", "UPDATE state SET value = '{' WHERE name = 'known'",
+    "UPDATE state SET value = '[]' WHERE name = 'classifier'", "UPDATE state SET value = '{' WHERE name = 'classifier'",
     "UPDATE blocks_0 SET cells = 'x'", "UPDATE blocks_0 SET cells = x'00'", "DELETE FROM blocks_0",
     "UPDATE features_0 SET place = 10000000", "UPDATE features_0 SET place = -1",
-    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'known'",
+    "UPDATE state SET value = replace(value, '\"features\":', '\"features\":1') WHERE name = 'classifier'",
     "DROP TABLE features_1", "DELETE FROM state", "UPDATE features_0 SET place = zeroblob(8)",
     "UPDATE features_0 SET place = 'x'", "UPDATE features_0 SET name = 'x'",
 ]  # fmt: skip
@@ -270,7 +270,7 @@ def learn_ten(path):
         "DROP TABLE blocks_1",
         "UPDATE ledger SET receipt = 'x' WHERE id = 4",
         "UPDATE ledger SET tokens = x'02ff' WHERE id = 4",
-        "UPDATE state SET value = '{' WHERE name = 'known'",
+        "UPDATE state SET value = '{' WHERE name = 'classifier'",
         "DROP TABLE features_0",
         "UPDATE ledger SET removed_at = 'x' WHERE id = 4",
         "UPDATE ledger SET removed_at = -1 WHERE id = 4",
@@ -316,7 +316,7 @@ def test_recover_requests_names_of_classes_only_if_rows_can_be_read(tmp_path, is
     learn_ten(path)
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: more\n\nmore spam", "spam")
-    damage(path, "UPDATE state SET value = '{' WHERE name = 'known'")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'classifier'")
     if is_empty:
         damage(path, "UPDATE ledger SET receipt = 'x'")
     status, _, error = streamnb_command("recover", new, "--db", path)
@@ -487,7 +487,7 @@ def test_recover_creates_no_database_without_a_readable_row(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
-    damage(path, "UPDATE state SET value = '{' WHERE name = 'known'")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'classifier'")
     status, _, error = streamnb_command("recover", new, "--db", path)
     assert (status, "--class" in error) == (4, True)
     damage(

@@ -52,6 +52,32 @@ def names(node: ast.AST) -> Iterator[str]:
         yield node.name
 
 
+# Columns and tables of the statements that create tables, which a release freezes.
+TABLE = re.compile(
+    r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)\s*\(\s*(\w+)|^ {4}(\w+) (?:TEXT|\{\w+\})", re.M
+)
+# Names that a macro or an assignment of a template introduces.
+TEMPLATE_NAME = re.compile(r"\{%-? *(?:set|for|macro \w+\() *([\w, =\"']*)")
+
+
+def column_words(path: Path) -> list[str]:
+    """The tables and columns that a module creates and are called by a function word."""
+    text = path.read_text(encoding="utf-8")
+    if "CREATE TABLE" not in text:
+        return []
+    found_names = {name for groups in TABLE.findall(text) for name in groups}
+    return [
+        f"{path}: {name}" for name in sorted(found_names & (FUNCTION_WORDS | {"since", "filed"}))
+    ]
+
+
+def template_words(path: Path) -> list[str]:
+    """The function words among the variables of a template."""
+    text = path.read_text(encoding="utf-8")
+    names = {name for part in TEMPLATE_NAME.findall(text) for name in re.findall(r"\w+", part)}
+    return [f"{path}: {name}" for name in sorted(names & FUNCTION_WORDS)]
+
+
 def problems(node: ast.AST) -> Iterator[str]:
     """Each name and docstring of a node that breaks the rules."""
     yield from (name for name in names(node) if name.strip("_") in FUNCTION_WORDS)
@@ -76,6 +102,21 @@ def places(path: Path) -> list[str]:
 def test_names_are_not_function_words_and_docstrings_have_a_subject(folder):
     paths = python_files([str(REPOSITORY / folder)])
     assert [place for path in paths for place in places(path)] == []
+
+
+def test_columns_and_variables_of_templates_are_not_function_words():
+    modules = python_files([str(REPOSITORY / "streamnb")])
+    assert [place for path in modules for place in column_words(path)] == []
+    templates = sorted((REPOSITORY / "streamnb").rglob("*.html"))
+    assert [place for path in templates for place in template_words(path)] == []
+
+
+def test_columns_and_variables_of_templates_are_found(tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text("{% macro did(what, label) %}{% for one in rows %}{% set more = 1 %}")
+    assert [place.rpartition(" ")[2] for place in template_words(path)] == ["more", "one", "what"]
+    path.write_text('"""CREATE TABLE kept(said TEXT, x TEXT,\n    gone {real}\n)"""')
+    assert [place.rpartition(" ")[2] for place in column_words(path)] == ["gone", "kept", "said"]
 
 
 if __name__ == "__main__":

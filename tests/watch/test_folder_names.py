@@ -244,7 +244,7 @@ def test_old_keywords_of_a_maildir_are_not_labels_after_an_upgrade(tmp_path, box
     account = MaildirAccount(home.root)
     watcher_of(box, account, {"Junk": "spam"}).scan()
     with box.database.writing() as connection:
-        connection.execute("UPDATE watched SET said = ''")
+        connection.execute("UPDATE watched SET keyword = ''")
         connection.execute("DELETE FROM state WHERE name LIKE 'keywords %'")
     # moved before the first scan after the upgrade
     (home.root / "cur" / "3.host:2,Sb").rename(home.folder("Archive") / "cur" / "3.host:2,Sb")

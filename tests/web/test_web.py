@@ -517,8 +517,8 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
         tab.keyboard.press("s")
     else:
         row.get_by_role("button", name="spam").click()
-    tab.wait_for_selector(".said")
-    assert "1 message learned as spam" in tab.locator(".said").inner_text()
+    tab.wait_for_selector(".notice")
+    assert "1 message learned as spam" in tab.locator(".notice").inner_text()
     assert entry(tmp_path, 1).learned_label == "spam"
     if scripts:
         tab.wait_for_load_state()  # keys are looked at when the page is whole
@@ -709,8 +709,8 @@ def test_every_class_has_a_key_that_the_question_mark_shows(wide_page, browser, 
         tab.wait_for_load_state()
         tab.keyboard.press("j")
         tab.keyboard.press(listed[label])
-        tab.wait_for_selector(".said")
-        assert f"1 message learned as {label}" in tab.locator(".said").inner_text()
+        tab.wait_for_selector(".notice")
+        assert f"1 message learned as {label}" in tab.locator(".notice").inner_text()
 
 
 def test_reasons_have_one_sign_between_two_classes(page, tmp_path):

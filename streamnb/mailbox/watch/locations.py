@@ -29,7 +29,7 @@ class MessageLocation(NamedTuple):
         put the message here. None if a person may have put it here.
     first_seen
         Time at which it was first seen here, in seconds since 1970.
-    gone_at
+    missing_since
         Time at which it was first missing here; None while it is here.
     """
 
@@ -39,7 +39,7 @@ class MessageLocation(NamedTuple):
     keyword: str
     moved_to: str | None
     first_seen: float
-    gone_at: float | None
+    missing_since: float | None
 
     @property
     def is_left_behind(self) -> bool:
@@ -79,14 +79,14 @@ class LocationTable:
 
     def in_folder(self, folder: str) -> dict[str, MessageLocation]:
         """Return the messages that were in a folder when it was last listed, by uid."""
-        locations = self._select("folder = ? AND gone IS NULL", folder)
+        locations = self._select("folder = ? AND missing_since IS NULL", folder)
         return {location.uid: location for location in locations}
 
     def folders(self) -> set[str]:
         """Return the folders that had messages when they were last listed."""
         with self.database.reading() as connection:
             rows = connection.execute(
-                "SELECT DISTINCT folder FROM watched WHERE account = ? AND gone IS NULL",
+                "SELECT DISTINCT folder FROM watched WHERE account = ? AND missing_since IS NULL",
                 (self.account,),
             ).fetchall()
         return {str(folder) for (folder,) in rows}
@@ -102,7 +102,8 @@ class LocationTable:
         is a view of the other.
         """
         return self._select(
-            "key = ? AND since <> ? AND NOT (folder = ? AND uid = ? AND gone IS NULL)",
+            "key = ? AND first_seen <> ? "
+            "AND NOT (folder = ? AND uid = ? AND missing_since IS NULL)",
             *(location.key, location.first_seen, location.folder, location.uid),
         )
 
@@ -111,13 +112,13 @@ class LocationTable:
 
         See `MessageLocation.moved_to`.
         """
-        locations = self._select("key = ? AND gone IS NULL AND since > ?", key, since)
+        locations = self._select("key = ? AND missing_since IS NULL AND first_seen > ?", key, since)
         return [location for location in locations if location.moved_to == location.folder]
 
     def _select(self, condition: str, *values: object) -> list[MessageLocation]:
         with self.database.reading() as connection:
             rows = connection.execute(
-                "SELECT folder, uid, key, said, filed, since, gone FROM watched "  # noqa: S608
+                f"SELECT {', '.join(MessageLocation._fields)} FROM watched "  # noqa: S608
                 f"WHERE account = ? AND {condition}",  # the conditions are constants of this file
                 (self.account, *values),
             ).fetchall()
@@ -126,10 +127,10 @@ class LocationTable:
     def put(self, location: MessageLocation) -> None:
         """Store the location of a message, within a transaction."""
         self.database.connection.execute(
-            "INSERT INTO watched(account, folder, uid, key, said, filed, since, gone) "
+            f"INSERT INTO watched(account, {', '.join(MessageLocation._fields)}) "  # noqa: S608
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, folder, uid) DO UPDATE SET "
-            "key = excluded.key, said = excluded.said, filed = excluded.filed, "
-            "since = excluded.since, gone = excluded.gone",
+            "key = excluded.key, keyword = excluded.keyword, moved_to = excluded.moved_to, "
+            "first_seen = excluded.first_seen, missing_since = excluded.missing_since",
             (self.account, *location._replace(moved_to=_encode_moved_to(location.moved_to))),
         )
 
@@ -158,7 +159,7 @@ class LocationTable:
         """Store that no keyword is known, so the next listing defines them."""
         with self.database.writing() as connection:
             connection.execute(
-                "UPDATE watched SET said = ? WHERE account = ?", (UNKNOWN_KEYWORD, self.account)
+                "UPDATE watched SET keyword = ? WHERE account = ?", (UNKNOWN_KEYWORD, self.account)
             )
             self.database.store_value(self._keywords_key, True)
 
@@ -173,7 +174,8 @@ class LocationTable:
         """Store the end of a scan of the account; delete messages missing for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
-                "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT_S)
+                "DELETE FROM watched WHERE account = ? AND missing_since < ?",
+                (self.account, now - _KEPT_S),
             )
             self.database.store_value(self._look_key, now)
 

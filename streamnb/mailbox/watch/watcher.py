@@ -205,7 +205,7 @@ class Watcher:
         """Store that messages have left their folder."""
         if locations:
             self._has_departures = True
-            self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
+            self.locations.put_all(item._replace(missing_since=now) for item in locations.values())
             self._late_moves += (
                 copy
                 for item in locations.values()
@@ -347,7 +347,7 @@ class Watcher:
     def _handle_arrival(self, location: MessageLocation) -> None:
         """Handle a new message in a folder, unless another watcher has handled it."""
         stored = self.locations.get(location.folder, location.uid)
-        if stored is None or stored.gone_at is not None or stored.key != location.key:
+        if stored is None or stored.missing_since is not None or stored.key != location.key:
             self._handle_new(location)
 
     def _handle_new(self, location: MessageLocation) -> None:
@@ -355,7 +355,7 @@ class Watcher:
         uid = (location.folder, location.uid)
         since, _ = self._deferred.get(uid, (self._last_scan, None))
         previous = self._previous_location(location, since)
-        is_moved = previous is not None and previous.gone_at is not None
+        is_moved = previous is not None and previous.missing_since is not None
         location = location._replace(moved_to=None)
         if previous is not None and is_moved and self._is_in_renamed_folder(location, previous):
             self._store_unmoved(location, previous)
@@ -373,7 +373,7 @@ class Watcher:
             else:  # streamnb moved it, and it is in the inbox again
                 self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
-            if previous.gone_at is not None and previous.gone_at > since:
+            if previous.missing_since is not None and previous.missing_since > since:
                 self._leave_class_folder(location, previous)
             else:  # restored from the trash, or another mail with the same header
                 self._store(location, previous)
@@ -394,19 +394,19 @@ class Watcher:
         """
 
         def rank(item: MessageLocation) -> tuple[object, ...]:
-            is_recent = item.gone_at is not None and item.gone_at > since
+            is_recent = item.missing_since is not None and item.missing_since > since
             is_inbox = item.folder == self.plan.inbox
             folder_rank = (
                 is_inbox and bool(item.moved_to),
                 self._class_folder(item.folder) in self.plan.folders,
                 is_inbox,
             )
-            has_rank = is_recent or item.gone_at is None
+            has_rank = is_recent or item.missing_since is None
             return (
                 is_recent,
-                item.gone_at is None,
+                item.missing_since is None,
                 *(folder_rank if has_rank else ()),
-                item.gone_at or 0.0,
+                item.missing_since or 0.0,
                 item.first_seen,
             )
 
@@ -504,7 +504,7 @@ class Watcher:
             self._put(location, previous)
 
     def _put(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
-        if previous is not None and previous.gone_at is not None:
+        if previous is not None and previous.missing_since is not None:
             self.locations.delete(previous)
         # stored last, because a file that returns to a Maildir has its old name
         self.locations.put(location)
@@ -521,10 +521,10 @@ class Watcher:
         if previous is None:
             self._store(location._replace(moved_to=""))
             return
-        is_copy = previous.gone_at is None
+        is_copy = previous.missing_since is None
         if is_copy and self._is_gone(previous):
             # It was moved after its old folder was listed and before this folder was listed.
-            previous = previous._replace(gone_at=self._now())
+            previous = previous._replace(missing_since=self._now())
             is_copy = False
         own_moves = ("", location.folder, FAILED_MOVE + location.folder)
         is_ours = previous.folder == self.plan.inbox and previous.moved_to in own_moves
@@ -643,7 +643,7 @@ class Watcher:
             raise
         if is_moved:
             self._moved_keys.add(location.key)
-            self._store(location._replace(moved_to=target, gone_at=self._now()))
+            self._store(location._replace(moved_to=target, missing_since=self._now()))
             self.report(f"{line}: moved to {target}")
             return True
         self._store_unless_gone(location)
@@ -655,7 +655,9 @@ class Watcher:
         with self.mailbox.database.writing():
             stored = self.locations.get(location.folder, location.uid)
             is_gone = (
-                stored is not None and stored.key == location.key and stored.gone_at is not None
+                stored is not None
+                and stored.key == location.key
+                and stored.missing_since is not None
             )
             if not is_gone:
                 self._put(location)
