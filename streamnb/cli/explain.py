@@ -218,6 +218,12 @@ def top(
         all_labels = classifier.models[0].counts.labels
         if not all_labels:
             raise ModelFileError(f"{name}: no message was learned yet")
+        learned = [str(y) for y, count in classifier.messages().items() if count > 0]
+        if len(learned) == 1:
+            raise ModelFileError(
+                f"{name}: all messages are {learned[0]}, so no token is evidence for a class; "
+                "learn messages of another class first"
+            )
         labels = [y for y in all_labels if not classes or str(y) == classes[0]]
         if not labels:
             class_names = ", ".join(map(str, all_labels))

@@ -236,6 +236,16 @@ def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):
         assert "no message was learned yet" in error
 
 
+def test_top_needs_two_classes(tmp_path):
+    (tmp_path / "a.eml").write_text("Subject: pills\n\nbuy pills\n")
+    assert streamnb_command("learn", "spam", tmp_path / "a.eml", "--db", tmp_path / "db")[0] == 0
+    for names in ([], ["spam"]):
+        status, out, error = streamnb_command("top", *names, "--db", tmp_path / "db")
+        assert (status, out, error.count("\n")) == (4, "", 1)
+        assert "all messages are spam" in error
+        assert "learn messages of another class first" in error
+
+
 def test_a_key_of_the_message_is_for_programs(sample, tmp_path):
     classifier = TextClassifier(on="text")
     classifier.learn_one({"text": "free"}, "spam")
