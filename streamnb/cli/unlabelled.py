@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -41,6 +41,7 @@ from streamnb.corpus.text_files import (
     open_decompressed,
     read_head,
 )
+from streamnb.corpus.trec import find_trec_index, open_trec_index
 from streamnb.data_format import DataFormat
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 from streamnb.mailbox.sources import messages
@@ -150,7 +151,11 @@ def open_unlabelled(
                 f"--text-column {text_column}: {path} is a folder, which has no columns; "
                 "leave the option out"
             )
-        return _open_messages(name) if is_mail else _open_text_files(path)
+        index = find_trec_index(path)
+        if index is not None:
+            entries = (entry for entry in open_trec_index(index) if entry.classify)
+            return _open_files(entries, None if is_mail else path)
+        return _open_messages(name) if is_mail else _open_files(_text_files(path), path)
     head = read_head(path)
     if not head:
         raise CorpusError(f"{path}: the file is empty")
@@ -278,26 +283,37 @@ def _open_lines(path: Path) -> UnlabelledData:
     return UnlabelledData(["text"], items())
 
 
-def _open_text_files(folder: Path) -> UnlabelledData:
-    """Open a folder of text files, one text each; hidden files and links are skipped."""
+def _text_files(folder: Path) -> Iterator[Entry]:
+    """Yield the files of a folder of texts, one text each; hidden files and links are skipped."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name[0] != "." and not os.path.islink(os.path.join(parent, name)):
+                yield Entry(name, "", os.path.join(parent, name))
 
-    def paths() -> Iterator[Path]:
-        for parent, folders, files in os.walk(folder):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            yield from (Path(parent) / name for name in sorted(files) if name[0] != ".")
+
+def _open_files(entries: Iterable[Entry], folder: Path | None) -> UnlabelledData:
+    """Open files with one message each.
+
+    Parameters
+    ----------
+    entries
+        The files.
+    folder
+        The folder of texts, which the names omit. None for mails.
+    """
 
     def items() -> Iterator[Item]:
-        for path in paths():
-            name = path.relative_to(folder).as_posix()
-            if path.is_symlink():
-                continue
+        for entry in entries:
+            name = entry.path if folder is None else os.path.relpath(entry.path, folder)
             try:
-                content = read(Entry(name, "", str(path)))
+                content = read(entry)
             except StreamNBError as error:
                 yield Item([name], error)
                 continue
-            text = decode_line(content) if isinstance(content, bytes) else content
-            yield Item([name], text)
+            if folder is not None and isinstance(content, bytes):
+                content = decode_line(content)
+            yield Item([name], content)
 
     return UnlabelledData(["name"], items())
 

@@ -19,7 +19,7 @@ from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.corpus.tabular import FORMATS, detect_format
 from streamnb.corpus.text_files import as_regular_file, check_text, is_compressed_file, read_head
-from streamnb.corpus.trec import is_trec_index, open_trec_index
+from streamnb.corpus.trec import find_trec_index, is_trec_index, open_trec_index
 from streamnb.data_format import DataFormat
 from streamnb.errors import ConfigError, CorpusError, check_paths_differ
 
@@ -196,9 +196,9 @@ class _Opener:
     def open_folder(self, path: Path) -> Corpus | None:
         """Return the corpus in a folder; None if it is no corpus of the wanted kind."""
         kind = self.kind
-        for index in (path / "index", path / "full" / "index"):
-            if kind in (None, "trec") and index.is_file():
-                return open_trec_index(index)
+        index = find_trec_index(path)
+        if kind in (None, "trec") and index is not None:
+            return open_trec_index(index)
         if kind in (None, "maildir") and is_maildir(path):
             return open_maildir(path, None, self.label_header)
         folders = open_class_folders(path) if kind in (None, "folders") else None

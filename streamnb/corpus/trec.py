@@ -26,6 +26,12 @@ def is_trec_index(head: bytes, folder: Path) -> bool:
     return any(os.path.isfile(folder / _decode(pair[1].strip())) for pair in pairs)
 
 
+def find_trec_index(folder: Path) -> Path | None:
+    """Return the index of a folder; None without one."""
+    paths = (folder / "index", folder / "full" / "index")
+    return next((path for path in paths if path.is_file()), None)
+
+
 def _decode(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 

@@ -331,6 +331,20 @@ def test_a_folder_of_texts(model, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("place", ["index", "full/index"])
+def test_a_folder_with_an_index_has_the_messages_of_the_index(model, mail_model, tmp_path, place):
+    index = tmp_path / place
+    index.parent.mkdir(exist_ok=True)
+    for name in ("b", "a", "absent from the index", "c"):
+        (index.parent / name).write_text(f"Subject: {name}\n\nrefund\n")
+    index.write_text("spam b\nHAM c\nham a\n")  # HAM is only learned
+    for any_model, folder in ((mail_model, tmp_path / ""), (model, None)):
+        status, out, error = streamnb_command("predict", any_model, tmp_path)
+        assert (status, error) == (0, "")
+        root = index.parent if folder else index.parent.relative_to(tmp_path)
+        assert [row["name"] for row in rows_of(out)] == [str(root / name) for name in "ba"]
+
+
 def test_mail_of_every_form(mail_model, tmp_path):
     messages = [f"corpora/sample/data/{number}.eml" for number in ("005", "001")]
     contents = [Path(message).read_bytes() for message in messages]
