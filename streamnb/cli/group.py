@@ -135,7 +135,7 @@ class ContextGroup(click.Group):
 class _Commands(ContextGroup):
     """A group that imports a command when it runs, and lists commands by section."""
 
-    context_class = _Context
+    context_class: type[click.Context] = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

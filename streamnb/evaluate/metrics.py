@@ -230,10 +230,9 @@ class RunningMetrics:
     def __init__(
         self, positive: str | None = None, window: int = 1000, fading: float = 0.999
     ) -> None:
-        self.positive = positive
-        self._is_named = (
-            positive is not None
-        )  # scores are for this class with any number of classes
+        self.positive: str | None = positive
+        # Whether scores are for this class with any number of classes.
+        self._is_named = positive is not None
         self.fading = fading
         self.messages: int = 0
         self.correct: int = 0

@@ -22,7 +22,8 @@ _SHORT_MEMORY = 1000.0
 # Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
 # feedback="all".
 CORRECTED = "corrected"
-FEEDBACK = {None: None, 0: "all", 1: "errors"}  # by the value of that entry
+# by the value of that entry
+FEEDBACK: dict[float | None, str | None] = {None: None, 0: "all", 1: "errors"}
 
 
 class Prediction(NamedTuple):

@@ -33,7 +33,9 @@ class MemoryBudget:
         self.wait_s = wait_s
         self.used: int = 0
         self._overdrawn: MessageMemory | None = None
-        self.freed = asyncio.Event()  # set when memory is free again; each change has its own
+        self.freed: asyncio.Event = (
+            asyncio.Event()
+        )  # set when memory is free again; each change has its own
 
     def message(self) -> MessageMemory:
         """Return the memory of a new message."""

@@ -85,7 +85,7 @@ class HopClient:
         self.warn = warn
         self.turn: threading.RLock = threading.RLock()
         self.is_begun: bool = False
-        self.has_sent = False
+        self.has_sent: bool = False
         self.forwarded: dict[str, str] = {}
         self._client: smtplib.SMTP | None = None
         self._is_closing = False

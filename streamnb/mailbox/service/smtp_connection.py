@@ -35,15 +35,17 @@ logging.getLogger("mail.log").addHandler(logging.NullHandler())
 class SmtpConnection(SMTP):
     """A client's connection; it limits the length of lines, and finishes the current message."""
 
-    line_length_limit = _LONGEST_LINE
+    line_length_limit: int = _LONGEST_LINE
     command_size_limit = _LONGEST_COMMAND
     command_size_limits: dict[str, int] = defaultdict(lambda: _LONGEST_COMMAND)  # noqa: RUF012
     parameters: Sequence[str] = ()  # those of the current MAIL or RCPT
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
-    expects_message = True  # whether a command has come since the last message, or none yet
-    received = lines = 0  # bytes and lines since the last command that started work
+    # Whether a command has come since the last message, or none yet.
+    expects_message: bool = True
+    received: int = 0  # bytes since the last command that started work
+    lines: int = 0  # lines since then
     _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
 
