@@ -1,7 +1,14 @@
-"""Draw the pictures of replays of the sample: start.svg, reliability.svg and replay.svg."""
+"""Draw the pictures of replays of the sample: start.svg, reliability.svg and replay.svg.
 
+The packages are those of `pip install '.[test,plot]'`, and bogofilter (`apt install bogofilter`).
+"""
+
+import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +23,8 @@ from streamnb.pictures import draw
 from streamnb.pictures.read import read_folder
 
 PICTURES = Path(__file__).parent / "pictures"
-SAMPLE = Path(__file__).resolve().parents[1] / "corpora" / "sample"
+REPOSITORY = Path(__file__).resolve().parents[1]
+SAMPLE = REPOSITORY / "corpora" / "sample"
 FIRST = 20  # messages before which accuracy is chance
 
 
@@ -29,14 +37,27 @@ def read_text(message: bytes) -> str:
 
 def compute_accuracy(model: Any, read: Callable[[bytes], Any]) -> list[float]:
     """Return the accuracy in percent after each message, each predicted before it is learned."""
-    correct, accuracy = 0, []
-    lines = [line.split() for line in (SAMPLE / "index").read_text().splitlines()]
-    for count, (label, name) in enumerate(lines, 1):
+    is_correct = []
+    for label, name in map(str.split, (SAMPLE / "index").read_text().splitlines()):
         x = read((SAMPLE / name).read_bytes())
-        correct += model.predict_one(x) == label
+        is_correct.append(model.predict_one(x) == label)
         model.learn_one(x, label)
-        accuracy.append(100 * correct / count)
-    return accuracy
+    return accumulate_accuracy(is_correct)
+
+
+def accumulate_accuracy(is_correct: Iterable[bool]) -> list[float]:
+    """Return the accuracy in percent after each prediction."""
+    return [100 * correct / count for count, correct in enumerate(accumulate(is_correct), 1)]
+
+
+def compute_bogofilter_accuracy() -> list[float]:
+    """Return the accuracy of bogofilter, as `compute_accuracy` does."""
+    script = REPOSITORY / "tests" / "benchmarks" / "bogofilter.py"
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, script, SAMPLE, folder], check=True)  # noqa: S603 (ours)
+        lines = (Path(folder) / "results.txt").read_text().splitlines()
+    pairs = (re.findall(r" (?:judge|class)=(\S+)", line) for line in lines)
+    return accumulate_accuracy(label == predicted for label, predicted in pairs)
 
 
 def draw_replay() -> None:
@@ -56,18 +77,19 @@ def draw_replay() -> None:
 
 
 def draw_start() -> None:
-    """Draw start.svg: accuracy on the sample as messages arrive, next to river's model."""
+    """Draw start.svg: accuracy on the sample as messages arrive, next to other programs."""
     river = feature_extraction.BagOfWords() | naive_bayes.MultinomialNB()
     curves = {
         "streamnb": compute_accuracy(MailClassifier(), lambda message: message),
+        "bogofilter": compute_bogofilter_accuracy(),
         "river MultinomialNB": compute_accuracy(river, read_text),
     }
     figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    for style, (name, accuracy) in zip(("-", "--"), curves.items(), strict=True):
+    for style, (name, accuracy) in zip(("-", ":", "--"), curves.items(), strict=True):
         messages = range(FIRST, len(accuracy) + 1)
-        axes.plot(messages, accuracy[FIRST - 1 :], style, lw=2.5, label=name)
-        axes.annotate(f" {accuracy[-1]:.1f} %", (len(accuracy), accuracy[-1]), va="center")
-    axes.set(xlabel="messages", ylabel="correct so far, %", xlim=(FIRST, 330))
+        label = f"{name}: {accuracy[-1]:.1f} %"
+        axes.plot(messages, accuracy[FIRST - 1 :], style, lw=2.5, label=label)
+    axes.set(xlabel="messages", ylabel="correct so far, %", xlim=(FIRST, 300))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     for side in ("top", "right"):
