@@ -109,6 +109,8 @@ class _CountsEstimator(Estimator):
                 f"X must be {'text' if self.text_ else 'a matrix'}, too"
             )
         if texts is not None:
+            if not is_column:
+                self._check_text_column(X, reset)
             tokenizer = self._fitted_tokenizer()
             rows: Any = (
                 as_list(tokenizer.transform_many(X))

@@ -196,6 +196,14 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         with name_row(X):
             return validation.validate_data(self, X, reset=reset, **options)
 
+    def _check_text_column(self, X: Any, reset: bool) -> None:
+        """Store the name of a frame's column of texts, or compare it with that of `fit`."""
+        validation.validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)
+        if reset and hasattr(self, "feature_names_in_"):
+            self.n_features_in_: int = 1
+        elif reset and hasattr(self, "n_features_in_"):
+            del self.n_features_in_  # of an earlier `fit`
+
     def _declare(self, model: Any, classes: list[Label]) -> None:
         """Add classes to a model before a row of them is learned."""
         raise NotImplementedError

@@ -51,6 +51,7 @@ class _TextEstimator(PresetParameters, Estimator):
                 f"a {type(self).__name__} takes texts: a list, an array of shape (n,) or (n, 1), "
                 "or a frame with one column; for several columns, set on= to the name of one"
             )
+        self._check_text_column(X, reset)
         return texts
 
     def _declare(self, model: Any, classes: list[Label]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import streamnb
+import streamnb.sklearn
 
 COUNTS = ["MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB"]
 TABLES = ["GaussianNB", "CategoricalNB", "MixedNB", "AODE", "LazyBayesianRules"]
@@ -122,3 +123,19 @@ def test_the_width_of_a_matrix_takes_no_memory():
     assert len(model.predict_many(csr_matrix(([1.0], ([0], [2**26])), (1, 2**27)))) == 1
     assert tracemalloc.get_traced_memory()[1] < 1e8
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "MailClassifier", *COUNTS])
+def test_the_column_of_texts_is_compared_as_scikit_learn_compares_columns(name):
+    frame = pd.DataFrame({"text": ["a goal", "a vote"] * 3})
+    estimator = getattr(streamnb.sklearn, name)().fit(frame, LABELS)
+    assert (list(estimator.feature_names_in_), estimator.n_features_in_) == (["text"], 1)
+    renamed = frame.rename(columns={"text": "subject"})
+    for call in (estimator.predict, estimator.predict_proba):
+        call(frame)
+        with pytest.raises(ValueError, match="feature names should match"):
+            call(renamed)
+    with pytest.raises(ValueError, match="feature names should match"):
+        estimator.partial_fit(renamed, LABELS)
+    estimator.fit(list(frame["text"]), LABELS)
+    assert not {"feature_names_in_", "n_features_in_"} & vars(estimator).keys()
