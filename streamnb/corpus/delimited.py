@@ -16,8 +16,8 @@ from streamnb.corpus.tabular import (
     DELIMITERS,
     HEAD_ROWS,
     MISSING,
-    Row,
     Table,
+    TableRow,
     decode_head,
     find_name,
     has_name,
@@ -219,7 +219,7 @@ def check_learned_columns(table: Table, learned: DataFormat | None, wanted: Sequ
         )
 
 
-def _label_problem(table: Table, label_index: int, row: Row) -> str:
+def _label_problem(table: Table, label_index: int, row: TableRow) -> str:
     """Return the reason why a cell is not a label; "" if it is a label."""
     column, label = f"in the column {table.names[label_index]!r:.80}", row.cells[label_index]
     if not label.strip():

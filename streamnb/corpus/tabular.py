@@ -51,7 +51,7 @@ MISSING = frozenset({
 })  # fmt: skip
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table.
 
     Attributes
@@ -119,7 +119,7 @@ class Table:
     skips_blanks: bool = False
     first_line: int = 1
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[TableRow]:
         """Read the rows below the header.
 
         Raises
@@ -144,7 +144,7 @@ class Table:
                 else:
                     yield row
 
-    def _count_problem(self, row: Row) -> str:
+    def _count_problem(self, row: TableRow) -> str:
         """Return the error of a line whose number of columns is wrong."""
         count, expected = len(row.cells), len(self.names)
         amount = "fewer" if count < expected else "more"
@@ -296,7 +296,7 @@ def _open_csv(
         skips_blanks=_has_blanks_before_quotes(lines, chosen),
         first_line=2 if delimiter_line else 1,
     )
-    names = next(iter(_read_csv_rows(table)), Row(1, [])).cells
+    names = next(iter(_read_csv_rows(table)), TableRow(1, [])).cells
     if has_header is None:
         has_header = bool(matching) or not _lacks_header(table)
     if has_header:
@@ -451,21 +451,21 @@ def is_number_text(cell: str) -> bool:
         return False
 
 
-def _read_csv(table: Table) -> Iterator[Row]:
+def _read_csv(table: Table) -> Iterator[TableRow]:
     return islice(_read_csv_rows(table), int(table.has_header), None)
 
 
-def _read_csv_rows(table: Table) -> Iterator[Row]:
+def _read_csv_rows(table: Table) -> Iterator[TableRow]:
     """Read all rows of a CSV file that are not blank, the header first."""
     return _read_quoted(table) if table.quoting in ("csv", "escaped") else _read_unquoted(table)
 
 
-def _read_unquoted(table: Table) -> Iterator[Row]:
+def _read_unquoted(table: Table) -> Iterator[TableRow]:
     for number, line in read_lines(table.path):
         if number >= table.first_line:
             cells = _split_unquoted(line.rstrip("\r\n"), table)
             if len(cells) > 1 or cells[0].strip():
-                yield Row(number, cells)
+                yield TableRow(number, cells)
 
 
 def _split_unquoted(line: str, table: Table) -> list[str]:
@@ -479,7 +479,7 @@ def _split_unquoted(line: str, table: Table) -> list[str]:
     return line.split(table.delimiter, len(table.names) - 1 if table.is_last_wide else -1)
 
 
-def _read_quoted(table: Table) -> Iterator[Row]:
+def _read_quoted(table: Table) -> Iterator[TableRow]:
     """Read CSV with quotes.
 
     The csv module has one limit of cell length for the whole process. So it is changed only during
@@ -513,7 +513,7 @@ def _read_quoted(table: Table) -> Iterator[Row]:
         if cells is None:
             return
         if cells:
-            yield Row(number, cells)
+            yield TableRow(number, cells)
 
 
 # Other formats
@@ -553,14 +553,14 @@ def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str, str]]
         yield number, value, line
 
 
-def _read_json_lines(table: Table) -> Iterator[Row]:
+def _read_json_lines(table: Table) -> Iterator[TableRow]:
     for number, content, line in _json_objects(table.path):
         if isinstance(content, str):
-            yield Row(number, [], content)
+            yield TableRow(number, [], content)
         else:
             values = [content.get(name) for name in table.names]
             cells = list(map(to_csv_cell, values))
-            yield Row(number, cells, "", values, line.strip(), content.keys())
+            yield TableRow(number, cells, "", values, line.strip(), content.keys())
 
 
 def to_csv_cell(value: Any) -> str:
@@ -595,15 +595,15 @@ def _parquet_file(path: Path) -> Any:
         return parquet.ParquetFile(path)
 
 
-def _read_parquet(table: Table) -> Iterator[Row]:
+def _read_parquet(table: Table) -> Iterator[TableRow]:
     numbers = count(1)
     for batch in _parquet_file(table.path).iter_batches(batch_size=1000):
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
-            yield Row(next(numbers), list(map(to_csv_cell, values)), values=values)
+            yield TableRow(next(numbers), list(map(to_csv_cell, values)), values=values)
 
 
-def _read_fasttext(table: Table) -> Iterator[Row]:
+def _read_fasttext(table: Table) -> Iterator[TableRow]:
     for number, line in read_lines(table.path):
         text = line.strip()
         labels = []
@@ -611,11 +611,11 @@ def _read_fasttext(table: Table) -> Iterator[Row]:
             label, text = [*text.split(None, 1), ""][:2]
             labels.append(label.removeprefix("__label__"))
         if len(labels) == 1 and labels[0]:
-            yield Row(number, [labels[0], text])
+            yield TableRow(number, [labels[0], text])
         elif line.strip():
             count = "no label" if not labels else f"{len(labels)} labels"
             location = f"{table.path}:{number}"
-            yield Row(number, [], f"{location}: {count}; expected one, '__label__LABEL text'")
+            yield TableRow(number, [], f"{location}: {count}; expected one, '__label__LABEL text'")
 
 
 def _unique_names(names: list[str], path: Path) -> list[str]:

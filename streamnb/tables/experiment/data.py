@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
 from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
-from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, find_name, open_table
+from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Table, TableRow, find_name, open_table
 from streamnb.corpus.text_files import as_regular_file, open_decompressed
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.patterns import lazy_pattern
@@ -324,7 +324,7 @@ def _read_cells(config: TableConfig) -> _Cells:
     return _transpose(first.path, names, cells, lines, is_decimal_comma)
 
 
-def _read_rows(table: Table) -> list[Row]:
+def _read_rows(table: Table) -> list[TableRow]:
     """Read all rows; raise CorpusError for one that cannot be read."""
     rows = []
     cell_count = 0
