@@ -2,6 +2,7 @@
 
 import random
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -281,13 +282,14 @@ def test_processes_fit_what_one_does(tmp_path):
     from streamnb.config import build
     from streamnb.replay.fit import fit_corpora
 
+    copy = str(shutil.copytree("corpora/sample", tmp_path / "copy"))
     files = []
     for jobs in (1, 2):
         settings = {"model": {"kind": "bernoulli"}, "corpus": {"order": "shuffled"}, "jobs": jobs}
         calls = []
         result = fit_corpora(
             build(settings),
-            ["corpora/sample"] * 2,
+            ["corpora/sample", copy],
             lambda *location, calls=calls: calls.append(location),
         )
         assert result.learned == calls[-1][0] == calls[-1][1]
