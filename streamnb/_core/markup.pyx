@@ -277,7 +277,7 @@ cdef enum:
     IS_A = 131072
     HAS_TARGET = 1 << 20     # the element has a href
     HAS_OWN_COLOUR = 1 << 21
-    IS_HIDDEN = 1 << 22      # the element has the attribute hidden
+    IS_HIDDEN = 1 << 22      # the element has the attribute hidden or popover
     IS_BLOCK = 1 << 23       # its style separates it from the text around it
     HIDDEN_IN_DETAILS = 2    # value of `Element.hides`
     TAG_SLOTS = 512
@@ -307,7 +307,7 @@ _VOID = frozenset(
     b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
 )
 _UNSHOWN_TAGS = _UNSHOWN_RAW_TAGS | frozenset(
-    b"template datalist audio video canvas meter progress rp desc defs annotation annotation-xml".split()
+    b"template datalist audio video meter progress rp desc defs annotation annotation-xml".split()
 )
 _PARAGRAPH_TAGS = frozenset(
     b"""address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption
@@ -454,7 +454,7 @@ cdef int style_by_attribute(Element *e, uint32_t *seen, const uint8_t *name, Py_
         seen[0] |= IS_OPEN
     elif size == 4 and same(name, b"size", 4):
         e.shrinks = 0
-    elif size == 6 and same(name, b"hidden", 6):
+    elif size == 6 and same(name, b"hidden", 6) or size == 7 and same(name, b"popover", 7):
         e.kind |= IS_HIDDEN
     elif size == 10 and same(name, b"background", 10):
         e.background = UNKNOWN

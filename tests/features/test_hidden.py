@@ -114,7 +114,6 @@ HIDING = [
         for tag in (
             "video",
             "audio",
-            "canvas",
             "dialog",
             "details",
             "meter",
@@ -186,6 +185,7 @@ HIDING = [
     # Elements as browsers nest them
     "<p style='display:none' style='display:block'>{}</p>",
     "<p hidden><b>a <i>{}</i></b></p>",
+    "<div popover>{}</div>",
     "<p><b hidden>a<div>{}</div></b>",
     "<table><tr hidden><td>a<td><p>{}</table>",
     "<table><td hidden><table><td>a</table></div>{}</table>",
@@ -244,6 +244,7 @@ SHOWING = [
     "<style>.d{{background:#000}}</style><div class=d><font color=white>{}</font></div>",
     "<style>@media (max-width:9px){{.x{{display:none}}}}</style><div class=x>{}</div>",
     "<div aria-hidden=true>{}</div>",
+    "<canvas>{}</canvas>",  # mail programs run no scripts, so there is no drawing
     "<div style='display:block;color:black'>{}</div>",
     "<div style='overflow:hidden;width:100%'>{}</div>",
     "<p style='display:none'>a</p>{}",
@@ -316,6 +317,7 @@ SHOWING = [
     "<p style='-webkit-text-fill-color:red;-webkit-text-fill-color:foo;color:white'>{}</p>",
     "<p style='color:black;color:white black'>{}</p>",
     "<p hidden style='display:block'>{}</p>",
+    "<p popover style='display:block'>{}</p>",
     "<span hidden style='display:inline'>{}</span>",
     "<p style='color:red' style='display:none'>{}</p>",
     "<p style='display:none'>a<section>{}</section>",
