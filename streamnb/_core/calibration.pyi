@@ -21,22 +21,14 @@ def calibration_step(
     step: tuple[Any, ...],
     targets: list[float] | None = None,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
-def class_run_step(
-    class_credits: list[float],
-    runs: dict[int, tuple[float, float]],
-    active: list[int],
-    class_index: int,
-    total_weight: float,
-    memory: float,
-) -> tuple[list[float], list[float]]: ...
+def present_classes(
+    rows: list[list[Any]], class_index: int, active: list[int], horizon: float
+) -> tuple[list[int], int, int]: ...
 def add_noise(
     rates: list[float], labels: list[float], changes: Sequence[float], factor: float
 ) -> None: ...
 def add_rows(
     rows: list[list[Any]], changes: Sequence[Any], start: int, zeros: list[Any], sign: int
-) -> None: ...
-def add_runs(
-    runs: dict[int, tuple[float, float]], changes: Sequence[float], factor: float
 ) -> None: ...
 def add_scaled(numbers: list[float], changes: Sequence[float], times: float) -> None: ...
 def best_index(scores: list[float]) -> int: ...
@@ -73,13 +65,14 @@ def learn_systems(
     systems: list[Any],
     log_likelihoods: list[list[list[float]]],
     scores: list[list[float]],
+    active: list[int],
     rates: list[float],
     noise_weight: float,
     step: tuple[Any, ...],
     min_error: float,
 ) -> tuple[list[Any] | None, list[Any] | None, list[float], list[float]]: ...
 def pool_step(
-    log_weights: list[float], label_proba: list[float], weight: float, switch_rate: float
+    log_weights: list[float], label_proba: list[float], switch_rate: float
 ) -> list[float]: ...
 def residuals(
     log_likelihoods: list[list[float]], log_prior: list[float], class_index: int

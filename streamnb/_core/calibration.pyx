@@ -101,22 +101,22 @@ cpdef list calibration_step(
 ):
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
-    The gradient of each slope is multiplied by `mix_weight`. The gradient of a factor common to all slopes is added,
-    times RUN_SLOPE_WEIGHT (1 - `mix_weight`). If `sampling_weight` is below 1, slopes learn from the probabilities
-    given that the predicted class is wrong (`SelectiveFeedback`). A class without an intercept gets one.
+    In a run, only the factor common to all slopes takes a step, with the weight RUN_SLOPE_WEIGHT. If `sampling_weight`
+    is below 1, slopes learn from the probabilities given that the predicted class is wrong (`SelectiveFeedback`). A
+    class without an intercept gets one.
 
     Parameters
     ----------
     shared, by_length, log_likelihoods
         As in `combine_scores`.
     proba
-        Probabilities of the active classes.
+        Probabilities of the classes of `step`.
     rate
         Step size.
     step
         The `LabelStep`.
     targets
-        Posterior probabilities of the active classes, given the label; None to use its trust.
+        Posterior probabilities of the same classes, given the label; None to use its trust.
 
     Returns
     -------
@@ -124,8 +124,9 @@ cpdef list calibration_step(
     """
     cdef list active
     cdef Py_ssize_t class_index, predicted
-    cdef double label_trust, mix_weight, sampling_weight
-    class_index, active, label_trust, mix_weight, _, sampling_weight, predicted = step
+    cdef double label_trust, sampling_weight
+    cdef bint in_run
+    class_index, active, label_trust, in_run, _, sampling_weight, predicted = step
     cdef Py_ssize_t i, k, v, n_views = len(log_likelihoods)
     cdef list errors = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 1), gradients = [], of_view
     cdef list weights = slopes(shared, by_length), slope_errors = errors
@@ -147,12 +148,10 @@ cpdef list calibration_step(
         gradients.append(total)
         along += total * slope
         square += slope * slope
-    if mix_weight != 1:
-        common = RUN_SLOPE_WEIGHT * (1 - mix_weight) * along / square
-        for v in range(n_views):
-            gradients[v] = mix_weight * <double> gradients[v] + common * <double> weights[v]
-    for i in range(len(errors)):
-        errors[i] = mix_weight * <double> errors[i]
+    if in_run:
+        common = RUN_SLOPE_WEIGHT * along / square
+        gradients = [common * <double> slope for slope in weights]
+        errors = [0.0] * len(errors)
     changes = [weight_step(<tuple> shared, gradients, errors, rate, MIN_SLOPE)]
     if by_length is not None:
         changes.append(weight_step(<tuple> by_length, gradients, errors, rate, -INFINITY))
@@ -213,73 +212,51 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
     return tuple(changes), tuple(square_changes)
 
 
-# Runs of one class (see `ClassRuns`).
+# Classes that are present (see `PresentClasses`).
 cdef enum:
-    LARGEST_CREDIT = 1 << 16
     UNCOUNTED_RUN = 10        # a run of up to 1/10 of all messages is not counted
 
-cdef double CREDIT_STEP = 2.0**-36, RUN_STEP = 2.0**-10  # updates are multiples of these, so sums are exact
 
-
-cdef tuple NO_RUNS = (0.0, 0.0)
-
-
-cdef inline double credit_limit(double expected) noexcept:
-    return min(max(round_to(CREDIT_STEP, expected), 1.0), <double> LARGEST_CREDIT)
-
-
-def class_run_step(
-    list credits, dict runs, list active, Py_ssize_t class_index, double total_weight, double memory
-) -> tuple:
-    """Update credits and runs, in place, with a message of a class. Return the changes.
+@cython.boundscheck(True)
+def present_classes(list rows, Py_ssize_t class_index, list active, double horizon) -> tuple:
+    """Find the classes that are present at a message of a class.
 
     Parameters
     ----------
-    credits
-        The credit of each class.
-    runs
-        By class index: length of the current run, and mean length. Classes without runs are absent.
-    active
-        Indices of the classes that have messages, ascending.
+    rows
+        Of each class: number of messages, and the positions of the first and of the last one.
     class_index
         Index of the message's class.
-    total_weight
-        Weight of all messages learned.
-    memory
-        Number of runs in the mean length, and the maximum credit in expected messages of a class.
+    active
+        Indices of the classes that have messages, this one included, ascending.
+    horizon
+        A class is present for this multiple of its mean distance.
 
     Returns
     -------
-    list, list
-        The counted part of 1 minus the message's weight, then the change of each credit. Triples of class index, change
-        of its length, and change of its mean.
+    list of int, int, int
+        The present classes, ascending; the number of messages; 1 if the message is in a run that counts, else 0.
     """
-    cdef Py_ssize_t k
-    cdef double share = 1.0 / max(len(active) - 1, 1)
-    cdef double credit, length, mean, after, limit = credit_limit(memory * share), own_limit = limit
-    cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
-    cdef list run_changes = [<double> class_index, 1.0, 0.0]
-    # A class keeps its runs when all its messages are undone.
-    cdef set has_messages = set(active)
+    cdef list present = [], row
+    cdef Py_ssize_t k, in_run = 1
+    cdef double n, first = INFINITY, n_messages = 0, absence, limit
+    for row in rows:
+        n_messages += <double> row[0]
+    if class_index < len(rows) and rows[class_index][0] > 0:
+        first = rows[class_index][1]
     for k in active:
-        changes[k + 1] = limit - <double> credits[k]
-    for k in sorted(runs):  # sorted: equal states give equal changes
-        length, mean = runs[k]
         if k == class_index:
-            own_limit = credit_limit(memory * max(mean, share))
-        elif k in has_messages:
-            # Rounded down, so the mean of a class without new runs reaches 0, and receipts omit the class.
-            # A mean can be negative after an undo of an early message.
-            after = max(floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP, 0.0)
-            run_changes += [<double> k, 0 - length, after - mean]
-            changes[k + 1] = credit_limit(memory * max(after, share)) - <double> credits[k]
-    credit = credits[class_index]
-    changes[class_index + 1] = -min(max(credit, 0.0), 1.0)
-    credit = credit - own_limit + min(max(total_weight / UNCOUNTED_RUN, 1.0), own_limit)
-    changes[0] = round_to(CREDIT_STEP, 1 - min(max(credit, 0.0), 1.0))
-    add_scaled(credits, changes[1:], 1)
-    add_runs(runs, run_changes, 1)
-    return changes, run_changes
+            present.append(k)
+        elif k < len(rows):
+            row = rows[k]
+            n = row[0]
+            absence = n_messages - <double> row[2]
+            limit = horizon * max(n_messages / n - 1, 1.0) if n > 0 else 0.0
+            if <double> row[2] > first and absence < limit:
+                present.append(k)
+                if absence < max(n_messages / UNCOUNTED_RUN, 1.0):
+                    in_run = 0
+    return present, <Py_ssize_t> n_messages, in_run
 
 
 cpdef add_scaled(list numbers, changes, double factor):
@@ -313,19 +290,6 @@ def add_noise(list rates, list labels, changes, double factor):
         k = <Py_ssize_t> <double> changes[i]
         labels[k] = <double> labels[k] + factor * <double> changes[i + 1]
         rates[k] = <double> rates[k] + factor * <double> changes[i + 2]
-
-
-cpdef add_runs(dict runs, changes, double factor):
-    """Add `factor` times the run changes of `class_run_step` in place; remove runs of length and mean 0."""
-    cdef double length, mean
-    cdef Py_ssize_t i, k
-    for i in range(0, len(changes), 3):
-        k = <Py_ssize_t> <double> changes[i]
-        length, mean = runs.pop(k, NO_RUNS)
-        length += factor * <double> changes[i + 1]
-        mean += factor * <double> changes[i + 2]
-        if length != 0 or mean != 0:
-            runs[k] = length, mean
 
 
 # Label noise (see `LabelNoise`).
@@ -419,13 +383,13 @@ cdef list pool_scores(list scores, list log_weights):
     return pooled
 
 
-def pool_step(list log_weights, list label_proba, double weight, double switch_rate) -> list:
+def pool_step(list log_weights, list label_proba, double switch_rate) -> list:
     """Update the log-weights in place, given each system's probability of the label. Return their changes."""
     cdef double top = -INFINITY, total = 0, value
     cdef Py_ssize_t s, n = len(log_weights)
     cdef list values = []
     for s in range(n):
-        value = <double> log_weights[s] + weight * snb_log(max(<double> label_proba[s], 1e-12))
+        value = <double> log_weights[s] + snb_log(max(<double> label_proba[s], 1e-12))
         values.append(value)
         top = max(top, value)
     for s in range(n):
@@ -578,10 +542,21 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
     return log_likelihoods, scores, scores[0] if scores else []
 
 
+cdef list share_among(list proba, list active, list present):
+    """Return the probabilities of the present classes, given that the class is one of them."""
+    cdef set indices = set(present)
+    cdef list values = [p for k, p in zip(active, proba) if k in indices]
+    cdef double total = sum(values)
+    return [<double> p / total for p in values] if total > 0 else [1.0 / len(values)] * len(values)
+
+
 def learn_systems(
-    list systems, list log_likelihoods, list scores, list rates, double noise_weight, step, double min_error
+    list systems, list log_likelihoods, list scores, list active, list rates, double noise_weight, step,
+    double min_error,
 ) -> tuple:
     """Take a step of each system for a message of a class.
+
+    Systems learn from the probabilities given that the class is one of those of the step.
 
     Parameters
     ----------
@@ -589,8 +564,8 @@ def learn_systems(
         The `Recalibration` of each system.
     log_likelihoods, scores
         The prediction of each system (`predict_systems`).
-    rates, noise_weight
-        Fraction of wrong labels of each active class. The weight of the posterior; the label has the weight
+    active, rates, noise_weight
+        Indices of the active classes, ascending. Fraction of wrong labels of each active class. The weight of the posterior; the label has the weight
         1 - `noise_weight`.
     step
         The `LabelStep`.
@@ -603,7 +578,7 @@ def learn_systems(
     and of its class. The changes are empty if the system took no step. The first two lists are None if none did.
     """
     cdef list shared_changes = [], length_changes = [], label_probas = [], class_probas = [], proba, targets, changes
-    cdef list active = (<tuple> step)[1]
+    cdef list present = (<tuple> step)[1]
     cdef object length_bin = (<tuple> step)[4], system, weights
     cdef double error, label_proba
     cdef bint has_step = False
@@ -614,6 +589,11 @@ def learn_systems(
         targets, label_proba = label_posterior(proba, rates, position)
         for i in range(len(proba)):
             targets[i] = noise_weight * <double> targets[i] + (1 - noise_weight) * (i == position)
+        label_probas.append(label_proba)
+        class_probas.append(proba[position])
+        if len(present) < len(active):
+            proba, targets = share_among(proba, active, present), share_among(targets, active, present)
+        for i in range(len(proba)):
             error = max(error, fabs(<double> proba[i] - <double> targets[i]))
         changes = [(), ()]
         if error >= min_error:
@@ -624,8 +604,6 @@ def learn_systems(
             changes = calibration_step(system.shared, weights, log_likelihoods[s], proba, system.rate, step, targets)
         shared_changes.append(changes[0])
         length_changes.append(changes[len(changes) - 1])
-        label_probas.append(label_proba)
-        class_probas.append(proba[position])
     if not has_step:
         return None, None, label_probas, class_probas
     return shared_changes, length_changes, label_probas, class_probas

@@ -237,8 +237,7 @@ def _compare_with_ledger(mailbox: StoredClassifier) -> list[str]:
 _STATES = {
     "recalibration": "the recalibration",
     "noise": "the label noise",
-    "turns": "the weight of runs of one class",
-    "runs": "the length of runs of one class",
+    "presence": "the positions of the classes",
     "corrections": "the sum of consecutive mistakes",
     "random": "the probability of random labels",
     "counted": "the sums of update weights",

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Self
 
 from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
+from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.recalibration import LabelStep, SystemPool
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 
@@ -49,7 +49,7 @@ class Calibration:
     reliability: ClassReliability
     recalibration: SystemPool
     noise: LabelNoise
-    class_runs: ClassRuns
+    present_classes: PresentClasses
     feedback: SelectiveFeedback
     counted: CountedWeights
     mistake_tests: MistakeTests
@@ -69,7 +69,7 @@ class Calibration:
             ClassReliability(),
             SystemPool(systems, n_views, rate),
             LabelNoise(label_noise),
-            ClassRuns(),
+            PresentClasses(),
             SelectiveFeedback(),
             CountedWeights(n_views),
             MistakeTests(),
@@ -86,11 +86,11 @@ class Calibration:
         class_index: int,
         class_weight: float,
         total_weight: float,
-        mix_weight: float,
+        present: list[int],
         decay: float,
         feedback: str | None,
     ) -> tuple[float, dict[str, Any]]:
-        """Update all estimators but `class_runs` and `counted` with a message.
+        """Update all estimators but `present_classes` and `counted` with a message.
 
         Parameters
         ----------
@@ -98,8 +98,8 @@ class Calibration:
             The prediction for the message, and the index of its label.
         class_weight, total_weight
             Weight of all earlier messages with this label, and of all earlier messages.
-        mix_weight
-            Weight of the message in its run of one class (`ClassRuns`).
+        present
+            Indices of the classes that are present, ascending (`PresentClasses`).
         decay
             The parameter of the view models.
         feedback
@@ -118,7 +118,8 @@ class Calibration:
         best = _core.best_index(prediction.scores)
         predicted, is_correct = active[best], best == position
         sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
-        noise_weight = mix_weight * self._noise_weight(noise_weight, decay)
+        in_run = len(present) < 2
+        noise_weight = 0.0 if in_run else self._noise_weight(noise_weight, decay)
         if not is_correct and not self.noise.fixed:
             noise_weight *= self.mistake_tests.noise_weight(
                 predicted, class_index, prediction.views
@@ -145,19 +146,20 @@ class Calibration:
             deltas[CORRECTED] = 1
         elif feedback == "all":
             deltas[CORRECTED] = 0
-        if mix_weight == 1:
+        if not in_run:
             deltas |= self.reliability.learn(predicted, class_index)
         posterior = [noise_weight * p for p in posterior]
         posterior[position] += 1 - noise_weight
+        classes = active if in_run else present
         step = LabelStep(
-            class_index, active, posterior[position], mix_weight, prediction.length_bin,
-            sampling_weight, best,
+            class_index, classes, posterior[position], in_run, prediction.length_bin,
+            sampling_weight, classes.index(predicted) if predicted in classes else -1,
         )  # fmt: skip
         if sampling_weight == 1:
             deltas |= self.noise.learn(posterior, active, position)
         deltas |= self.recalibration.learn(
-            prediction.log_likelihoods, prediction.system_scores, step, rates, noise_weight,
-            self.noise.fixed != 0,
+            prediction.log_likelihoods, prediction.system_scores, active, step, rates,
+            noise_weight, self.noise.fixed != 0,
         )  # fmt: skip
         return 1.0 if self.noise.fixed == 0 else posterior[position], deltas
 

@@ -118,25 +118,26 @@ class LabelStep(NamedTuple):
     ----------
     class_index
         Index of the label's class.
-    active
-        Indices of the classes that have messages, ascending.
+    classes
+        Indices of the classes between which the label decides, ascending.
     label_trust
         Probability that the label is correct.
-    mix_weight
-        Weight of the message in its run of one class (`ClassRuns`).
+    in_run
+        Whether the message is in a run of one class (`PresentClasses`).
     length_bin
         Bin of the message's length; None without length bins.
     sampling_weight
         Probability that the message would have been labelled after any prediction
         (`SelectiveFeedback`).
     predicted
-        Position in `active` of the predicted class; read if `sampling_weight` is below 1.
+        Position in `classes` of the predicted class, -1 if it is not there; read if
+        `sampling_weight` is below 1.
     """
 
     class_index: int
-    active: list[int]
+    classes: list[int]
     label_trust: float = 1.0
-    mix_weight: float = 1.0
+    in_run: bool = False
     length_bin: int | None = None
     sampling_weight: float = 1.0
     predicted: int = 0
@@ -159,10 +160,9 @@ class Recalibration:
     frequency of classes. So messages of each length bin (a power of two) have slopes and
     intercepts of their own, which are added to the shared ones.
 
-    In a run of one class, intercepts would only learn the frequency of this class. So updates are
-    multiplied by `mix_weight` (`ClassRuns`). The factor that all slopes have in common is still
-    updated, with the weight 0.1 (1 - `mix_weight`). If the user labels mistakes only, slopes learn
-    from the conditional likelihood (`SelectiveFeedback`).
+    In a run of one class (`PresentClasses`), intercepts would only learn the frequency of this
+    class. So only the factor that all slopes have in common is updated, with the weight 0.1. If the
+    user labels mistakes only, slopes learn from the conditional likelihood (`SelectiveFeedback`).
 
     Parameters
     ----------
@@ -399,19 +399,17 @@ class SystemPool(OnlineEstimator):
         """Return the index of the system with the largest weight."""
         return best_index(self.log_weights)
 
-    def learn_weights(self, label_proba: list[float], weight: float = 1.0) -> dict[str, Any]:
-        """Multiply each weight by the label's probability by that system.
-
-        `weight` is the power of those probabilities. Return the changes for the receipt.
-        """
-        if len(self.systems) == 1 or weight <= 0:
+    def learn_weights(self, label_proba: list[float]) -> dict[str, Any]:
+        """Multiply each weight by the label's probability by that system; return the changes."""
+        if len(self.systems) == 1:
             return {}
-        return {"pool": _core.pool_step(self.log_weights, label_proba, weight, SWITCH_RATE)}
+        return {"pool": _core.pool_step(self.log_weights, label_proba, SWITCH_RATE)}
 
     def learn(
         self,
         log_likelihoods: list[list[list[float]]],
         scores: list[list[float]],
+        active: list[int],
         step: LabelStep,
         rates: list[float],
         noise_weight: float,
@@ -419,12 +417,14 @@ class SystemPool(OnlineEstimator):
     ) -> dict[str, Any]:
         """Take a gradient step of each system (`Recalibration.learn`), then update the log-weights.
 
-        Return the changes. If the user labels mistakes only, the log-weights do not change.
+        Return the changes. Log-weights do not change in a run, or if the user labels mistakes only.
 
         Parameters
         ----------
         log_likelihoods, scores
             The prediction of each system.
+        active
+            Indices of the classes that have messages, ascending.
         step
             The label and its weights.
         rates, noise_weight
@@ -433,15 +433,15 @@ class SystemPool(OnlineEstimator):
             Whether labels can be wrong. Otherwise log-weights learn from the label's class.
         """
         shared, lengths, *proba = _core.learn_systems(
-            self.systems, log_likelihoods, scores, rates, noise_weight, step, MIN_ERROR
+            self.systems, log_likelihoods, scores, active, rates, noise_weight, step, MIN_ERROR
         )
         deltas: dict[str, Any] = {}
         if shared is not None:
             deltas["recalibration"] = shared
             if step.length_bin is not None:
                 deltas["lengths"] = [(step.length_bin, lengths)]
-        if step.sampling_weight == 1:
-            deltas |= self.learn_weights(proba[0 if noise else 1], step.mix_weight)
+        if step.sampling_weight == 1 and not step.in_run:
+            deltas |= self.learn_weights(proba[0 if noise else 1])
         return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:

@@ -12,7 +12,6 @@ from streamnb.constraints import Boolean, Constraint, Integer, Number
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.calibration import CORRECTED, FEEDBACK, Calibration, Prediction
-from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.explanation import Contributions, Explanation
@@ -25,9 +24,10 @@ from streamnb.parameters import attribute, parameter, parameter_class
 # this fraction of the total learned weight.
 _NEGLIGIBLE_WEIGHT = 1e-10
 # Inside a run of one class, models soon expect that class: 1 - P is small, and the run adds few
-# counts. So the update weight is 1 - .7 P at the start of a run, and approaches 1 - P: the
-# difference halves within `ClassRuns.MEMORY` messages. Chosen on six streams sorted by class.
+# counts. So the update weight of the class's first messages is 1 - .7 P, and approaches 1 - P: the
+# difference halves within 20 messages. Chosen on six streams sorted by class.
 _RUN_UPDATE = 0.3
+_RUN_MESSAGES = 20.0
 
 
 def _are_models(value: Any) -> bool:
@@ -282,14 +282,14 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         prediction = self._predict(views)
         active = prediction.active
         deltas: dict[str, Any] = {}
-        mix_weight = 1.0
+        present = active
         total_weight = math.fsum(counts.weights) / counts.scale
         is_counted = w > _NEGLIGIBLE_WEIGHT * total_weight
-        if is_counted and active:
+        if is_counted:
             k = len(counts.labels) if class_index is None else class_index
-            mix_weight = self.calibration.class_runs.mix_weight(k)
             classes = active if k in active else sorted([*active, k])
-            deltas = self.calibration.class_runs.learn(k, classes, total_weight)
+            present = self.calibration.present_classes.present(k, classes)
+            deltas = self.calibration.present_classes.learn(k, classes)
         if class_index is None:
             deltas |= self.calibration.counted.learn(len(counts.labels), [w] * len(views))
             return [1.0] * len(views), deltas
@@ -300,7 +300,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
                 class_index,
                 counts.weights[class_index] / counts.scale,
                 total_weight,
-                mix_weight,
+                present,
                 self._view_models[0].decay,
                 feedback,
             )
@@ -309,7 +309,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             model.update_weight(residual, trust)
             for model, residual in zip(
                 self._view_models,
-                self._view_residuals(prediction, class_index, w, mix_weight),
+                self._view_residuals(prediction, class_index, w, len(present) < 2),
                 strict=True,
             )
         ]
@@ -319,7 +319,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         return update_weights, deltas
 
     def _view_residuals(
-        self, prediction: Prediction, class_index: int, w: float, mix_weight: float
+        self, prediction: Prediction, class_index: int, w: float, in_run: bool
     ) -> list[float]:
         """Return the share of a message that each view learns: 1 - P, or more."""
         counts, n_views = self._view_models[0].counts, len(prediction.views)
@@ -334,7 +334,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             counts.weights,
             math.fsum(counts.weights),
             class_index,
-            _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY),
+            _RUN_UPDATE / (1 + class_weight / _RUN_MESSAGES) if in_run else 0.0,
             self.calibration.counted.shortfalls(class_index, class_weight + w),
         )
 
@@ -376,8 +376,8 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
 
     @property
     def messages_in_runs(self) -> float:
-        """Sum of 1 minus the calibration weight, over the messages in runs of one class."""
-        return self.calibration.class_runs.messages_in_runs
+        """Number of messages in runs of one class (`PresentClasses`)."""
+        return self.calibration.present_classes.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:
         """Return the number of correct and of wrong predictions of a class before learning."""

@@ -13,7 +13,7 @@ from unittest import mock
 
 from streamnb.config import build
 from streamnb.naive_bayes import recalibration, views
-from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.class_sums import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
@@ -39,7 +39,7 @@ CONSTANTS = {
     "_SHARE": [CountedWeights],
     "_SMALLEST": [CountedWeights],
     "_RUN_UPDATE": [views],
-    "MEMORY": [ClassRuns],
+    "HORIZON": [PresentClasses],
 }
 
 
