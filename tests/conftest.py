@@ -68,6 +68,15 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+@pytest.fixture(autouse=True, scope="session")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the tests away from the database of the user who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("STREAMNB_DB", raising=False)
+        yield
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Run a test that ended its process (see `faulthandler_timeout`) once again only."""
     if hasattr(config.option, "maxworkerrestart"):  # pytest-xdist is there

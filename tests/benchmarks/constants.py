@@ -13,9 +13,9 @@ from unittest import mock
 
 from streamnb.config import build
 from streamnb.naive_bayes import recalibration, views
-from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.class_sums import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.replay import replay_corpus
 

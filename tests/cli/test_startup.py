@@ -48,6 +48,9 @@ def message(tmp_path, monkeypatch):
     path.write_bytes(MESSAGE)
     monkeypatch.setenv("STREAMNB_DB", str(tmp_path / "mail.db"))
     assert streamnb_command("learn", "ham", path)[0] == 0
+    spam = tmp_path / "spam.eml"
+    spam.write_bytes(MESSAGE + b"pills\n")
+    assert streamnb_command("learn", "spam", spam)[0] == 0
     return path
 
 

@@ -184,7 +184,9 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                 likelihood = random / len(classes) + (1 - random) * likelihood
                 random /= len(classes) * (shares @ likelihood)
 
-            def posterior(shares, weight=noise_weight * (not in_run), likelihood=likelihood, truth=truth):
+            def posterior(
+                shares, weight=noise_weight * (not in_run), likelihood=likelihood, truth=truth
+            ):
                 joint = likelihood * shares
                 return weight * joint / joint.sum() + (1 - weight) * truth
 
