@@ -19,8 +19,8 @@ class PresentClasses(ClassSums):
 
     A class is present if it had a message after the first message of this class, and its last
     message is near. Let its n_k messages be among t in all, so t / n_k - 1 others arrive for each
-    of its own. Its last message is near if fewer than 8 max(1, t / n_k - 1) others came after it.
-    In a mixed stream, a class is absent for so long with a probability of about exp(-8).
+    of its own. Its last message is near if fewer than 5 max(1, t / n_k - 1) others came after it.
+    In a mixed stream, a class is absent for so long with a probability of about exp(-5).
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PresentClasses(ClassSums):
     delta_names: ClassVar[tuple[str, ...]] = ("presence",)
     # Multiple of the mean distance of a class. Chosen on ten streams, in random order and sorted by
     # class; figures in docs/model.md.
-    HORIZON: ClassVar[float] = 8.0
+    HORIZON: ClassVar[float] = 5.0
 
     def __init__(self) -> None:
         # Of each class: number of messages, position of the first and of the last one, and number

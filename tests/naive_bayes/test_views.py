@@ -118,7 +118,7 @@ def is_present(k, y, labels):
         return False
     last, n = len(labels) - 1 - labels[::-1].index(k), labels.count(k)
     absence = len(labels) - 1 - last
-    return last > labels.index(y) and absence < 8 * max((len(labels) - n) / n, 1)
+    return last > labels.index(y) and absence < 5 * max((len(labels) - n) / n, 1)
 
 
 def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complement=False):
