@@ -29,7 +29,7 @@ PARAMETERS = {
 }
 CONSTANTS = {
     "SWITCH_RATE": [recalibration],
-    "MIN_ERROR": [recalibration, views],
+    "MIN_ERROR": [recalibration],
     "_INITIAL_LABELS": [LabelNoise],
     "_UNSEEN_KINDS": [LabelNoise],
     "_SHARED_LABELS": [LabelNoise],
@@ -39,6 +39,7 @@ CONSTANTS = {
     "_SHARE": [CountedWeights],
     "_SMALLEST": [CountedWeights],
     "_RUN_UPDATE": [views],
+    "_RUN_MESSAGES": [views],
     "HORIZON": [PresentClasses],
 }
 

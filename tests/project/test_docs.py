@@ -215,3 +215,18 @@ def test_scripts_of_sieve_are_compiled_after_a_reload(repository):
     blocks = [block for block in re.findall(r"```sh\n(.*?)```", text, re.S) if "sievec" in block]
     assert len(blocks) == 2
     assert all("doveadm reload" in block.partition("sievec")[0] for block in blocks)
+
+
+def test_the_constants_of_the_benchmark_exist():
+    spec = importlib.util.spec_from_file_location(
+        "constants", REPOSITORY / "tests" / "benchmarks" / "constants.py"
+    )
+    constants = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(constants)
+    missing = {
+        name
+        for name, owners in constants.CONSTANTS.items()
+        for owner in owners
+        if not hasattr(owner, name)
+    }
+    assert missing == set()
