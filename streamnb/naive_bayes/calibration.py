@@ -119,7 +119,9 @@ class Calibration:
         predicted, is_correct = active[best], best == position
         sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
         in_run = len(present) < 2
-        noise_weight = 0.0 if in_run else self._noise_weight(noise_weight, decay)
+        noise_weight = self._noise_weight(noise_weight, decay)
+        if in_run:
+            noise_weight *= self.present_classes.mixed_fraction(class_index)
         if not is_correct and not self.noise.fixed:
             noise_weight *= self.mistake_tests.noise_weight(
                 predicted, class_index, prediction.views

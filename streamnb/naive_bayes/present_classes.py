@@ -57,6 +57,16 @@ class PresentClasses(ClassSums):
         """Number of messages in runs of one class."""
         return float(sum(in_runs for *_, in_runs in self._sums))
 
+    def mixed_fraction(self, class_index: int) -> float:
+        """Return the fraction of the messages of a class that were not in runs.
+
+        It is the weight of the label noise in a run. A label of a folder taught alone is not wrong
+        because no message before had it. But a mixed stream has short runs by chance, and there a
+        label may be wrong as elsewhere.
+        """
+        n, _, _, in_runs = self.sums(class_index)
+        return 1.0 - in_runs / n if n else 0.0
+
     def present(self, class_index: int, active: list[int]) -> list[int]:
         """Return the classes present at a message of a class, this one included, ascending.
 

@@ -5,6 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnb import TextClassifier
 from streamnb.naive_bayes.present_classes import PresentClasses
 
 
@@ -53,6 +54,24 @@ def test_runs_of_up_to_a_tenth_of_all_messages_are_not_counted():
         classes.learn(k, [0, 1])
     assert classes.present(0, [0, 1]) == [0]
     assert 0 < classes.messages_in_runs - before < 60
+
+
+def test_a_wrong_label_counts_little_in_a_short_run_too():
+    """A mixed stream has runs by chance; there, the label noise was ignored."""
+    rng = random.Random(3)
+    words = {"ham": "lunch meeting agenda notes team".split(), "spam": "free offer pills win".split()}
+
+    def text(label):
+        return " ".join(rng.choices(words[label], k=6)) + f" {rng.randrange(1000)}"
+
+    classifier = TextClassifier()
+    for _ in range(600):
+        label = rng.choice(["ham", "spam"])
+        wrong = rng.random() < 0.1
+        classifier.learn_one(text(label), {"ham": "spam", "spam": "ham"}[label] if wrong else label)
+    for _ in range(12):
+        classifier.learn_one(text("ham"), "ham")
+    assert sum(classifier.learn(text("spam"), "ham").view_weights) < 0.5
 
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.randoms(use_true_random=False))
