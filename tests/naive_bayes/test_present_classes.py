@@ -59,7 +59,10 @@ def test_runs_of_up_to_a_tenth_of_all_messages_are_not_counted():
 def test_a_wrong_label_counts_little_in_a_short_run_too():
     """A mixed stream has runs by chance; there, the label noise was ignored."""
     rng = random.Random(3)
-    words = {"ham": "lunch meeting agenda notes team".split(), "spam": "free offer pills win".split()}
+    words = {
+        "ham": ["lunch", "meeting", "agenda", "notes", "team"],
+        "spam": ["free", "offer", "pills", "win"],
+    }
 
     def text(label):
         return " ".join(rng.choices(words[label], k=6)) + f" {rng.randrange(1000)}"
