@@ -25,8 +25,8 @@ class PresentClasses(ClassSums):
     Attributes
     ----------
     messages_in_runs : float
-        Number of messages in runs. A run of up to a tenth of all messages is not counted, because
-        small data sets have such runs by chance.
+        Number of messages without a message of another present class among the last tenth of all
+        messages. A shorter absence is not counted, because small data sets have it by chance.
 
     Examples
     --------
