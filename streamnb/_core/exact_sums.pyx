@@ -86,7 +86,7 @@ cdef class ExactSums:
         """Allocate limbs for numbers with bits from `lowest` to below `highest`, and two more for their sums."""
         cdef Py_ssize_t low = max(lowest + EXACT_BASE, 0) >> 5
         if lowest < highest:
-            self.cover(low, max(low + 4, ((highest + EXACT_BASE) >> 5) + 3))
+            self.cover(low, max(low + 5, ((highest + EXACT_BASE) >> 5) + 3))
         return 0
 
     cdef int cover(self, Py_ssize_t low, Py_ssize_t top) except -1:

@@ -1,14 +1,18 @@
 # Sums without rounding: any added number can be subtracted exactly, in any order.
 #
 # A sum is a multiple of 2^-640. Its 32-bit digits ("limbs") are stored in 64-bit integers, so carries can be postponed
-# (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double changes three limbs. A product is added
-# as two doubles, whose sum is exact. Bits below 2^-640 are cut off, symmetrically for negative numbers. Only limbs that
+# (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double changes three limbs, the product of two
+# doubles changes five. Bits below 2^-640 are cut off, symmetrically for negative numbers. Only limbs that
 # were needed so far are allocated.
 
 from libc.math cimport fabs, fma, frexp, ldexp
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from streamnb._core.logs cimport snb_accumulate
+
+cdef extern from *:
+    ctypedef unsigned long long wide_t "unsigned __int128"
+    int lowest_bit "__builtin_ctzll"(unsigned long long x) nogil
 
 cdef enum:
     EXACT_BASE = 640       # the lowest bit stands for 2^-640
@@ -25,14 +29,7 @@ cdef inline int64_t exact_lowest(double x) noexcept nogil:
     if e == 0:
         return 4096
     m = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL
-    e -= 1075
-    while not m & 0xff:
-        m >>= 8
-        e += 8
-    while not m & 1:
-        m >>= 1
-        e += 1
-    return e
+    return e - 1075 + lowest_bit(m)
 
 
 cdef inline int64_t exact_highest(double x) noexcept nogil:
@@ -44,51 +41,74 @@ cdef inline int64_t exact_highest(double x) noexcept nogil:
 
 
 cdef inline void exact_add(int64_t *cell, Py_ssize_t low, double x) noexcept nogil:
-    cdef uint64_t bits, m, part
-    cdef int64_t position
+    cdef uint64_t bits, mantissa
+    cdef int64_t position, sign
     cdef int64_t *limb
-    cdef int shift
     memcpy(&bits, &x, 8)
     position = <int64_t> ((bits >> 52) & 0x7ff)
     if position == 0:
         return
-    m = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL
+    mantissa = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL
     position += EXACT_BASE - 1075 - 32 * low
     if position < 0:  # bits of value 0, or below 2^-640
         if position <= -53:
             return
-        m >>= -position
+        mantissa >>= -position
         position = 0
     limb = cell + (position >> 5)
-    shift = position & 31
-    part = m << shift
-    if bits >> 63:
-        limb[0] -= <int64_t> (part & 0xffffffffULL)
-        limb[1] -= <int64_t> (part >> 32)
-        if shift > 11:
-            limb[2] -= <int64_t> (m >> (64 - shift))
-    else:
-        limb[0] += <int64_t> (part & 0xffffffffULL)
-        limb[1] += <int64_t> (part >> 32)
-        if shift > 11:
-            limb[2] += <int64_t> (m >> (64 - shift))
+    position &= 31
+    sign = 1 - 2 * <int64_t> (bits >> 63)
+    limb[0] += sign * <int64_t> (<uint32_t> mantissa << position)
+    mantissa >>= 32 - position
+    limb[1] += sign * <int64_t> <uint32_t> mantissa
+    limb[2] += sign * <int64_t> (mantissa >> 32)
 
 
 cdef inline void exact_product(int64_t *cell, Py_ssize_t low, double x, double y) noexcept nogil:
-    cdef double product = x * y
-    exact_add(cell, low, product)
-    exact_add(cell, low, fma(x, y, -product))
+    """Add x y: the product of two mantissas has 106 bits."""
+    if x == 1 or x == -1:
+        exact_add(cell, low, x * y)
+        return
+    cdef uint64_t x_bits, y_bits
+    cdef int64_t x_exponent, y_exponent, position, sign
+    cdef int64_t *limb
+    cdef wide_t product
+    memcpy(&x_bits, &x, 8)
+    memcpy(&y_bits, &y, 8)
+    x_exponent = <int64_t> ((x_bits >> 52) & 0x7ff)
+    y_exponent = <int64_t> ((y_bits >> 52) & 0x7ff)
+    if x_exponent == 0 or y_exponent == 0:
+        return
+    product = <wide_t> ((x_bits & 0xfffffffffffffULL) | 0x10000000000000ULL)
+    product *= (y_bits & 0xfffffffffffffULL) | 0x10000000000000ULL
+    position = x_exponent + y_exponent + EXACT_BASE - 2 * 1075 - 32 * low
+    if position < 0:  # bits of value 0, or below 2^-640
+        if position <= -106:
+            return
+        product >>= -position
+        position = 0
+    limb = cell + (position >> 5)
+    position &= 31
+    sign = 1 - 2 * <int64_t> ((x_bits ^ y_bits) >> 63)
+    limb[0] += sign * <int64_t> (<uint32_t> product << position)
+    product >>= 32 - position
+    limb[1] += sign * <int64_t> <uint32_t> product
+    product >>= 32
+    limb[2] += sign * <int64_t> <uint32_t> product
+    product >>= 32
+    limb[3] += sign * <int64_t> <uint32_t> product
+    limb[4] += sign * <int64_t> (product >> 32)
 
 
 cdef inline void exact_weighted(int64_t *cell, Py_ssize_t low, double w, double x, double y) noexcept nogil:
     """Add w x y."""
-    cdef double product = x * y, error = fma(x, y, -product)
+    cdef double product
     if w == 1 or w == -1:
-        exact_add(cell, low, w * product)
-        exact_add(cell, low, w * error)
+        exact_product(cell, low, w * x, y)
     else:
+        product = x * y
         exact_product(cell, low, w, product)
-        exact_product(cell, low, w, error)
+        exact_product(cell, low, w, fma(x, y, -product))
 
 
 cdef inline void exact_carry(int64_t *cell, Py_ssize_t width) noexcept nogil:

@@ -1,9 +1,9 @@
 """Means and variances of numeric features by class, from sums without rounding.
 
-Many rows are summed by matrix products. Numbers are split into slices of few bits, so each product
-of two slices and each sum of such products fits into a double. Matrix products of slices are then
-exact in any order of summation (Ozaki, Ogita, Oishi and Rump 2012, Error-free transformations of
-matrix multiplication).
+Pairs of features of many rows are summed by matrix products. Numbers are split into slices of few
+bits, so each product of two slices and each sum of such products fits into a double. Matrix
+products of slices are then exact in any order of summation (Ozaki, Ogita, Oishi and Rump 2012,
+Error-free transformations of matrix multiplication).
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ def _slices(X: Floats) -> list[Floats] | None:
     return slices
 
 
-def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
-    """Yield arrays to add to the cells of an `ExactSums` for rows of weight 1.
+def cells_of_rows(X: Floats) -> Iterator[Floats] | None:
+    """Yield arrays to add to the cells of an `ExactSums` of pairs for rows of weight 1.
 
     Parameters
     ----------
     X
         Shape (n, d), n at most `MOST_ROWS`; NaN where a value is missing.
-    pairs
-        Whether the sums are of pairs.
 
     Returns
     -------
@@ -61,25 +59,7 @@ def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
     columns = np.ascontiguousarray(X.T)  # sums over contiguous columns are faster
     is_present = ~np.isnan(columns)
     slices = _slices(np.where(is_present, columns, 0.0))
-    if slices is None:
-        return None
-    return _pair_cells(slices, is_present) if pairs else _square_cells(slices, is_present)
-
-
-def _square_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
-    d, n = is_present.shape
-    counts = np.zeros(1 + 3 * d)
-    counts[0], counts[1::3] = n, is_present.sum(axis=1)
-    yield counts
-    for a, piece in enumerate(slices):
-        for other_piece in slices[a:]:
-            cells = np.zeros(1 + 3 * d)
-            cells[3::3] = np.einsum("ji,ji->j", piece, other_piece)
-            if other_piece is piece:
-                cells[2::3] = piece.sum(axis=1)
-            else:
-                cells[3::3] *= 2  # each product of two different slices occurs twice
-            yield cells
+    return None if slices is None else _pair_cells(slices, is_present)
 
 
 def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
@@ -101,7 +81,7 @@ def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
 
 
 _MANY_ROWS = 16  # minimum number of values for which matrix products are faster
-_MANY_VALUES, _MANY_PRODUCTS = 2048, 1 << 15
+_MANY_PRODUCTS = 1 << 15
 
 
 class Numeric(NamedTuple):
@@ -198,19 +178,17 @@ class NumericSums(Statistics):
         self._enter(rows.names)
         values = self.aligned(rows)
         for place in set(places.tolist()):
-            if len(values) < _MANY_ROWS or not self._add_at_once(
-                values, places == place, weights, place
-            ):
+            is_many = self.pairs and len(values) >= _MANY_ROWS
+            if not is_many or not self._add_pairs(values, places == place, weights, place):
                 self.sums[place].add(values, places, place, weights)
 
-    def _add_at_once(self, values: Floats, is_of_class: Bools, weights: Floats, place: int) -> bool:
+    def _add_pairs(self, values: Floats, is_of_class: Bools, weights: Floats, place: int) -> bool:
         """Add many rows of weight 1 by matrix products, and return whether that was done."""
         n = int(is_of_class.sum())
-        d = values.shape[1]
-        is_small = n * d * d < _MANY_PRODUCTS if self.pairs else n * d < _MANY_VALUES
+        is_small = n * values.shape[1] ** 2 < _MANY_PRODUCTS
         if is_small or n > MOST_ROWS or (weights[is_of_class] != 1).any():
             return False
-        cell_arrays = cells_of_rows(values[is_of_class], self.pairs)
+        cell_arrays = cells_of_rows(values[is_of_class])
         if cell_arrays is None:
             return False
         for cells in cell_arrays:
