@@ -17,7 +17,7 @@ def weighted_sums(counts: F64, values: F64, seen: U8 | None = None) -> tuple[lis
 def row_sums(
     indptr: I64,
     indices: NDArray[Any],
-    data: F64,
+    data: F64 | None,
     values: F64,
     seen: U8 | None = None,
     threshold: float = ...,

@@ -382,7 +382,7 @@ cdef int64_t sum_rows(const int64_t *starts, const index_t *column, const double
         used[r] = 0
         for i in range(starts[r], starts[r + 1]):
             j = column[i]
-            amount = usable(x[i], threshold)
+            amount = usable(x[i], threshold) if x != NULL else 1.0
             if amount != amount or not 0 <= j < columns:
                 return i
             if amount == 0 or (mask != NULL and not mask[j]):
@@ -419,6 +419,7 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     ----------
     indptr, indices, data
         The CSR matrix: indptr int64, indices int32 or int64, data float64. Zeros are skipped.
+        If data is None, all entries are 1.
     values
         float64, shape (columns, K).
     seen
@@ -434,7 +435,7 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     cdef Py_ssize_t rows = len(indptr) - 1, width = values.shape[1]
     cdef Py_ssize_t columns = len(values), entries = len(indices)
     cdef int64_t *starts = <int64_t *> cnp.PyArray_DATA(checked(indptr, cnp.NPY_INT64, rows + 1, "indptr"))
-    cdef double *x = <double *> cnp.PyArray_DATA(checked(data, cnp.NPY_FLOAT64, entries, "data"))
+    cdef double *x = NULL
     cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, columns * width, "values"))
     cdef uint8_t *mask = NULL
     cdef cnp.ndarray column = checked(indices, cnp.NPY_INT32 if indices.dtype == np.int32 else cnp.NPY_INT64, entries, "indices")
@@ -443,6 +444,8 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     cdef int64_t bad
     cdef double *hi
     check_rows(starts, rows, entries)
+    if data is not None:
+        x = <double *> cnp.PyArray_DATA(checked(data, cnp.NPY_FLOAT64, entries, "data"))
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, columns, "seen"))
     hi = <double *> calloc(2 * width + 2, sizeof(double))

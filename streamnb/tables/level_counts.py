@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
@@ -27,6 +28,7 @@ MANY_NUMBERS = 20
 # that begins with other values is misjudged more often; with 2,000, the check takes twice the time.
 SAMPLED_LEVELS = 1000
 _TRUTH_VALUES = {"true": True, "false": False}
+_LARGEST_WHOLE = np.float64(2**53)  # float64 has all whole numbers up to this one
 _MOST_DIGITS = 400  # of whole numbers; all float64 have fewer, and the time is quadratic
 
 
@@ -119,14 +121,12 @@ class LevelCounts(Statistics):
         ValueError
             If a level is not hashable, or is a number as text where the number is a level.
         """
-        places = np.empty(table.values.shape, dtype=np.int64)
-        levels = []
-        for j, name in enumerate(table.names):
-            column = table.values[:, j]
-            column_levels, places[:, j] = (
-                _object_levels(column, name) if column.dtype == object else _number_levels(column)
-            )
-            levels.append(column_levels)
+        values = table.values
+        if values.dtype == object:
+            levels, places = _object_levels(values, table.names)
+        else:
+            levels, places = _number_levels(values)
+        for name, column_levels in zip(table.names, levels, strict=True):
             self._check_types(name, column_levels)
         return Levels(table.names, levels, places)
 
@@ -343,13 +343,9 @@ class LevelCounts(Statistics):
         """Return the sum of `logs` over valid features (n, K), independent of their order."""
         logs, is_valid, cells = self._level_logs(rows, alpha, smooth_unseen)
         n, d = cells.shape
-        impossible = np.isneginf(logs)
-        starts, amounts = np.arange(0, n * d + 1, d) if d else np.zeros(n + 1, int), np.ones(n * d)
-        values = np.where(impossible, 0.0, logs)
-        sums, _, _ = _core.row_sums(starts, cells.ravel(), amounts, values, is_valid.view(np.uint8))
-        impossible &= is_valid[:, None]
-        if impossible.any():
-            sums[impossible[cells].any(axis=1)] = -np.inf
+        starts = np.arange(0, n * d + 1, d) if d else np.zeros(n + 1, int)
+        sums, _, _ = _core.row_sums(starts, cells.ravel(), None, logs, is_valid.view(np.uint8))
+        sums[np.isnan(sums)] = -np.inf  # a logarithm is -inf
         return sums
 
     def _level_logs(
@@ -413,23 +409,30 @@ class LevelCounts(Statistics):
         self.count_added_levels(np.flatnonzero(counts.any(axis=1)))
 
 
-def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:
-    """Return the distinct levels of a column of objects, and the index of each row's level."""
-    numbers: dict[Hashable, int] = {}
-    places = []
-    for i, value in enumerate(column.tolist()):
-        level = plain_value(value)
-        try:
-            place = numbers.get(level)
-        except TypeError:
-            raise ValueError(
-                f"row {i}, {name!r:.80}: {value!r:.80} cannot be a level, because it is not "
-                "hashable"
-            ) from None
-        if place is None:
-            place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
-        places.append(place)
-    return list(numbers), places
+def _object_levels(
+    values: NDArray[Any], names: list[Hashable]
+) -> tuple[list[list[Hashable]], Ints]:
+    """Return the distinct levels of columns of objects, and the index of each cell's level."""
+    all_levels = []
+    all_places = np.empty(values.shape, dtype=np.int64)
+    for j, name in enumerate(names):
+        numbers: dict[Hashable, int] = {}
+        places = []
+        for i, value in enumerate(values[:, j].tolist()):
+            level = plain_value(value)
+            try:
+                place = numbers.get(level)
+            except TypeError:
+                raise ValueError(
+                    f"row {i}, {name!r:.80}: {value!r:.80} cannot be a level, because it is not "
+                    "hashable"
+                ) from None
+            if place is None:
+                place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
+            places.append(place)
+        all_levels.append(list(numbers))
+        all_places[:, j] = places
+    return all_levels, all_places
 
 
 _NumberTexts = dict[tuple[bool, Any], list[str]]  # the texts of each number or truth value
@@ -537,23 +540,57 @@ def _distinct(numbers: Ints, limit: int) -> Ints:
     return np.flatnonzero(is_present)
 
 
-def _number_levels(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
-    """Return the distinct levels of a numeric column, and the index of each row's level."""
-    if column.dtype.kind in "bui" and len(column):
-        low, high = int(column.min()), int(column.max())
-        if high - low < len(column):  # faster than sorting
-            whole = column.view(np.uint8) if column.dtype == bool else column
-            offsets = (whole - whole.min()).astype(np.int64)
-            present = _distinct(offsets, high - low + 1)
-            places = np.zeros(high - low + 1, dtype=np.int64)
-            places[present] = np.arange(len(present))
-            kind = bool if column.dtype == bool else int
-            return [kind(low + number) for number in present.tolist()], places[offsets]
-    levels, places = np.unique(column, return_inverse=True)
-    if len(levels) and levels[-1] != levels[-1]:  # NaN is last
-        levels = levels[:-1]
-        places = np.where(places == len(levels), MISSING, places)
-    return levels.tolist(), places.reshape(-1)
+def _number_levels(values: NDArray[Any]) -> tuple[list[list[Hashable]], Ints]:
+    """Return the distinct levels of columns of numbers, and the index of each cell's level."""
+    ranges = _narrow_ranges(values)
+    if all(ranges):
+        return _levels_in_ranges(values, ranges)
+    all_levels: list[list[Hashable]] = []
+    places = np.empty(values.shape, dtype=np.int64)
+    for j, column in enumerate(values.T):
+        if ranges[j]:
+            levels, places[:, j : j + 1] = _levels_in_ranges(column[:, None], ranges[j : j + 1])
+            all_levels += levels
+            continue
+        numbers, indices = np.unique(column, return_inverse=True)
+        if len(numbers) and numbers[-1] != numbers[-1]:  # NaN is last
+            numbers = numbers[:-1]
+            indices = np.where(indices == len(numbers), MISSING, indices)
+        places[:, j] = indices.reshape(-1)
+        all_levels.append(numbers.tolist())
+    return all_levels, places
+
+
+def _narrow_ranges(values: NDArray[Any]) -> list[range]:
+    """Return the range of each column of whole numbers; empty if it has more numbers than rows."""
+    if not values.size:
+        return [range(0)] * values.shape[1]
+    is_whole = np.ones(values.shape[1], dtype=bool)
+    if values.dtype.kind == "f":
+        is_whole = ((np.abs(values) < _LARGEST_WHOLE) & (np.floor(values) == values)).all(axis=0)
+    limits = zip(values.min(axis=0).tolist(), values.max(axis=0).tolist(), is_whole, strict=True)
+    ranges = [range(int(low), int(high) + 1) if whole else range(0) for low, high, whole in limits]
+    is_narrow = [r.stop - r.start <= len(values) and r.stop <= 2**63 for r in ranges]
+    return [r if narrow else range(0) for r, narrow in zip(ranges, is_narrow, strict=True)]
+
+
+def _levels_in_ranges(
+    values: NDArray[Any], ranges: list[range]
+) -> tuple[list[list[Hashable]], Ints]:
+    """Return `_number_levels` of columns with these ranges, without sorting."""
+    starts = np.cumsum([0, *map(len, ranges)])
+    cells = values.astype(np.int64)
+    cells += starts[:-1] - np.array([numbers.start for numbers in ranges])
+    is_present = np.zeros(starts[-1], dtype=bool)
+    is_present[cells] = True
+    ranks = np.cumsum(is_present)
+    ranks -= np.repeat(ranks[starts[:-1]], np.diff(starts))  # each range begins with a level
+    kind = type(values[0, 0].item())
+    levels = [
+        [kind(numbers[offset]) for offset in np.flatnonzero(is_present[a:b]).tolist()]
+        for numbers, (a, b) in zip(ranges, itertools.pairwise(starts), strict=True)
+    ]
+    return levels, ranks[cells]
 
 
 def log_probabilities(n: Floats, totals: Floats, alpha: float, levels: NDArray[Any]) -> Floats:

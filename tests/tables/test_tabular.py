@@ -1084,6 +1084,32 @@ def test_levels_of_every_whole_type(column, levels):
     assert item.likelihoods("p", 0) == model.likelihoods("p", 0)
 
 
+@given(
+    st.lists(
+        st.sampled_from(
+            [[1, 2, 1, 3], [-5, -5, -4, 0], [0, 90, 7, 7], [0.5, 1, 1, 2], [math.nan, 1, 1, 2]]
+            + [[-0.0, 0.0, 1.0, 1.0], [math.inf, 1, -math.inf, 1], [2.0**60, 1, 1, 2]]
+        ),
+        min_size=1,
+    ),
+    st.sampled_from(["i1", "u1", "i8", "u8", "f2", "f4", "f8", "?"]),
+    st.sampled_from(["C", "F"]),
+)
+def test_levels_of_matrices_are_those_of_objects(columns, dtype, order):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X = np.array(columns).T.astype(dtype, order=order)
+    matrix, objects = CategoricalNB(), CategoricalNB()
+    for model, rows in ((matrix, X), (objects, X.astype(object))):
+        model.learn_many(rows, ["p", "q", "q", "p"])
+    for j in range(X.shape[1]):
+        for label in "pq":
+            levels = matrix.likelihoods(label, j)
+            assert levels == objects.likelihoods(label, j)
+            assert {type(level) for level in levels} == {type(X[0, j].item())}
+    assert matrix.predict_proba(X).tolist() == objects.predict_proba(X.astype(object)).tolist()
+
+
 @pytest.mark.parametrize("model_class", [GaussianNB, MixedNB, GaussianDiscriminantAnalysis])
 def test_decimals_are_numbers(model_class):
     from decimal import Decimal
