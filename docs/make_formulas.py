@@ -6,7 +6,7 @@ from typing import Any
 PAGES = ("model.md", "how-it-works.md", "explanation/default-by-hand.md")
 # A symbol of one or two letters, or a Greek one, with its index; and a power.
 INDEX = re.compile(r"\b([A-Za-z]{1,2}|slope|intercept|pi)_([a-z]{1,3})\b")
-POWER = re.compile(r"(?<=[\w)])\^(\(-?[\d/.]+\)|-?[\d/.]*\d)")
+POWER = re.compile(r"(?<=[\w)>])\^(\(-?[\d/.]+\)|-?[\d/.]*\d|[a-z]\b)")
 CODE = re.compile(r"(```.*?```|`[^`]*`|\]\([^)]*\))", re.S)
 
 
@@ -26,6 +26,8 @@ def format_formulas(text: str) -> str:
     --------
     >>> format_formulas("x_w log(n_cw + a) m^(2/3) and 2^-9")
     '<i>x</i><sub>w</sub> log(<i>n</i><sub>cw</sub> + a) m<sup>2/3</sup> and 2<sup>-9</sup>'
+    >>> format_formulas("n_y^2 m^p")
+    '<i>n</i><sub>y</sub><sup>2</sup> m<sup>p</sup>'
     """
     text = INDEX.sub(_format_index, text)
     return POWER.sub(lambda match: f"<sup>{match[1].strip('()')}</sup>", text)

@@ -64,6 +64,13 @@ def find_accidental_items(text: str) -> list[str]:
     return re.findall(r"[^\s.;:!?|)*`>] *\n *((?:[-+*]|\d+\.) .*)", text)
 
 
+def find_swallowed_items(text: str) -> list[str]:
+    """Return the items of a list that Markdown reads as text of the indented paragraph above."""
+    text = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.M | re.S)
+    paragraphs = re.findall(r"^\n(?: {2,}(?![-+*] |\d+\. )\S.*\n)((?:.+\n)+)", text, flags=re.M)
+    return [item for part in paragraphs for item in re.findall(r"^(?:[-+*]|\d+\.) .*", part, re.M)]
+
+
 def is_record(page: Path) -> bool:
     """Return whether a page is a record of measurements or written by the code."""
     return RECORDS.get(page.name) == page.parent.name
@@ -114,6 +121,16 @@ def test_code_is_no_wider_than_the_page(page):
 @by_page
 def test_no_line_of_a_sentence_begins_a_list(page):
     assert find_accidental_items(page.read_text(encoding="utf-8")) == []
+
+
+@by_page
+def test_no_paragraph_swallows_an_item(page):
+    assert find_swallowed_items(page.read_text(encoding="utf-8")) == []
+
+
+def test_an_item_that_a_paragraph_swallows_is_found():
+    text = "1. Pool:\n\n    A mean\n    of systems.\n2. Noise:\n   - one.\n\n    Its weight.\n\n3. Last."
+    assert find_swallowed_items(text) == ["2. Noise:"]
 
 
 def test_a_line_that_begins_a_list_by_accident_is_found():
