@@ -2,7 +2,7 @@
 
     python tests/endurance/kills.py [WRITER ...] [--kills 200] [--seed 1]
 
-The writers are learn, many, rebuild, compact, import, serve, watch, imap (as root, with Dovecot), postgres
+The writers are learn, many, undo, rebuild, compact, import, replace, serve, watch, imap (as root, with Dovecot), postgres
 and postgres-many (as root, with PostgreSQL, whose server is killed, too). A child process writes, and reports
 each acknowledged change. SIGKILL ends it after a random time. Then the database is verified, and each
 reported change must be in it. Children are forked, so they spend most of their time writing. Exit status 1 if
@@ -49,6 +49,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.http_token import database_token
 from streamnb.mailbox.transfer.formats import export, import_file
+from streamnb.mailbox.undo import last_learned, redo, undo
 
 Say = Callable[[str], None]
 MAILS = [(message.content, message.label) for message in stream(400, seed=7)]
@@ -287,6 +288,95 @@ class Import(Taught):
         return problems
 
 
+class Replace(Taught):
+    """Word lists replace each other. The database always has the last one or the next one."""
+
+    longest = 0.6
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        super().__init__(place, rng)
+        self.sizes = (100, 150, 200)  # number of messages in each word list, of spam and of ham
+        self.imported = 0
+        for number, size in enumerate(self.sizes):
+            words = (f"word{i} {i % size} {(i * i) % size}\n" for i in range(20 * size))
+            self.file(number).write_text(f".MSG_COUNT {size} {size}\n{''.join(words)}")
+        with Mailbox(place) as box:
+            import_file(box, str(self.file(self.imported)))
+
+    def file(self, number: int) -> Path:
+        return self.place.with_suffix(f".words{number}")
+
+    def act(self, part: int, say: Say) -> None:
+        number = self.imported
+        while True:
+            with telling(say), Mailbox(self.place) as box:
+                number = (number + 1) % len(self.sizes)
+                import_file(box, str(self.file(number)), replace=True)
+                say(f"imported {number}")
+
+    def check(self, reports: list[str]) -> list[str]:
+        problems = super().check(reports)
+        acknowledged = [int(line.split()[1]) for line in reports if line.startswith("imported")]
+        current = [self.imported, *acknowledged][-1]
+        with Mailbox(self.place) as box:
+            count = sum(box.classifier.messages().values()) - self.number
+        possible = [current, (current + 1) % len(self.sizes)]
+        matches = [number for number in possible if count == 2 * self.sizes[number]]
+        if not matches:
+            problems.append(f"word list {current} was imported, and it has {count} messages")
+        self.imported = (matches or [current])[0]
+        return problems
+
+
+class Undo(Taught):
+    """Labels are changed, undone, and mostly redone. The database has the last state or the next one."""
+
+    numbers = range(Taught.number, 2 * Taught.number)
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        super().__init__(place, rng)
+        self.state = "-" * len(self.numbers)
+
+    def read_state(self, box: Mailbox) -> str:
+        """Return the first letter of the label of each message; - for none."""
+        entries = [box.label_of(digest(MAILS[i][0])) for i in self.numbers]
+        return "".join(str(entry[0])[0] if entry else "-" for entry in entries)
+
+    def act(self, part: int, say: Say) -> None:
+        draw = random.Random(self.rng.random())
+        while True:
+            with telling(say), Mailbox(self.place) as box:
+                states = [self.read_state(box)]
+
+                def change(act: Callable[[], object], state: str) -> None:
+                    say(f"begin {state}")
+                    act()
+                    say(f"done {state}")
+
+                for i in draw.sample(self.numbers, draw.randrange(1, 6)):
+                    k = i - self.numbers.start
+                    label = "ham" if states[-1][k] == "s" else "spam"
+                    states.append(states[-1][:k] + label[0] + states[-1][k + 1 :])
+                    change(partial(box.learn, MAILS[i][0], label), states[-1])
+                since = last_learned(box, len(states) - 1)
+                change(partial(undo, box, since), states[0])
+                if draw.random() < 0.7:
+                    change(partial(redo, box), states[-1])
+
+    def check(self, reports: list[str]) -> list[str]:
+        changes = [line.split() for line in reports if line.startswith(("begin", "done"))]
+        problems = super().check([line for line in reports if not line.startswith("done")])
+        acknowledged = [state for word, state in changes if word == "done"]
+        possible = {[self.state, *acknowledged][-1]}
+        if changes and changes[-1][0] == "begin":
+            possible.add(changes[-1][1])
+        with Mailbox(self.place) as box:
+            self.state = self.read_state(box)
+        if self.state not in possible:
+            problems.append(f"the labels are {self.state}, not {' or '.join(possible)}")
+        return problems
+
+
 class Serve(Taught):
     """Programs learn over HTTP; messages answered with 200 are in the database."""
 
@@ -436,8 +526,8 @@ class Imap(Watch):
 
 
 WRITERS: dict[str, type[Learn] | type[Taught]] = {
-    "learn": Learn, "many": Many, "rebuild": Rebuild, "compact": Compact, "import": Import, "serve": Serve,
-    "watch": Watch, "imap": Imap, "postgres": Learn, "postgres-many": Many,
+    "learn": Learn, "many": Many, "undo": Undo, "rebuild": Rebuild, "compact": Compact, "import": Import,
+    "replace": Replace, "serve": Serve, "watch": Watch, "imap": Imap, "postgres": Learn, "postgres-many": Many,
 }  # fmt: skip
 
 

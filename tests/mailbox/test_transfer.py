@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from itertools import islice
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from streamnb.errors import OutputError, StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer import json_lines
 from streamnb.mailbox.transfer.formats import export, import_file, merge
@@ -456,6 +457,23 @@ def test_a_newer_word_list_replaces_the_older_one(box, tmp_path):
     assert sorted(box.classifier.messages().values()) == [10, 10]
     assert len(before.splitlines()) == len(exported(box).splitlines())
     assert box.verify() == []
+
+
+def test_a_replacement_that_is_interrupted_changes_nothing_and_can_be_repeated(
+    box, tmp_path, monkeypatch
+):
+    path = tmp_path / "words"
+    path.write_bytes(DUMP % (10, 10))
+    import_file(box, str(path))
+    before = exported(box)
+    path.write_bytes(DUMP % (30, 40))
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "end", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            import_file(box, str(path), replace=True)
+    assert exported(box) == before
+    import_file(box, str(path), replace=True)
+    assert sorted(box.classifier.messages().values()) == [30, 40]
 
 
 @pytest.mark.parametrize("is_trained", [False, True])

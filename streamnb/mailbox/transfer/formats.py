@@ -262,7 +262,7 @@ def import_file(
     kind
         One of `FORMATS`; None to detect it.
     replace
-        Whether to remove an earlier import once this one is added: the import of a file with this
+        Whether to remove an earlier import in the same transaction: the import of a file with this
         name, or the only import. Use it for counts without messages, such as bogofilter's.
 
     Raises
@@ -273,7 +273,6 @@ def import_file(
         If the file has another format, or `replace` is set and several files were imported.
     """
     replaced = _earlier_import(mailbox, path) if replace else []
-    with_calibration = any(map(ledger_export.has_calibration, replaced))
     with convert_os_errors(StateError, f"{path}: cannot be read"):
         real = str(as_regular_file(path)) if path == "-" or Path(path).is_fifo() else path
         head = _head(real, path)
@@ -282,10 +281,7 @@ def import_file(
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(start, "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
-        result = ledger_export.merge_export(mailbox, reader[kind](real, path), with_calibration)
-    if result.rows_added:  # no row is added if this file was imported before
-        mailbox.forget_digests(row.digest for row in replaced)
-    return result
+        return ledger_export.merge_export(mailbox, reader[kind](real, path), replaced)
 
 
 def _earlier_import(mailbox: Mailbox, path: str) -> list[Row]:

@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -162,16 +162,20 @@ def has_calibration(row: Row) -> bool:
 
 
 def merge_export(
-    mailbox: Mailbox, export: LedgerExport, with_calibration: bool = False
+    mailbox: Mailbox, export: LedgerExport, replaced: Sequence[Row] = ()
 ) -> MergeResult:
     """Add an export's rows to a mailbox. The result is exactly that of learning both.
 
     A message that both have is not added again. If its labels differ, a person's label replaces a
     program's; of two labels by persons or by programs, the later one stays. An empty mailbox gets
     the calibration of the export, and its limits of stored verdicts unless it has limits already;
-    another mailbox keeps its own, unless `with_calibration` is True. It adds the numbers of correct
-    predictions of imported counts, so several small word lists can make a class ready.
+    another mailbox keeps its own, unless a row of `replaced` has one. It adds the numbers of
+    correct predictions of imported counts, so several small word lists can make a class ready.
+
+    If a row is added, the rows of `replaced` are removed in the same transaction. No row is added
+    if the same file was imported before.
     """
+    with_calibration = any(map(has_calibration, replaced))
     check_kind(export.classifier, export.origin)
     counts_by_outcome: Counter[str] = Counter()
     with _naming_import(export.origin), mailbox.importing(export.classifier) as new:
@@ -203,6 +207,9 @@ def merge_export(
         for view, names in groupby(export.names(), itemgetter(0)):
             while batch := [name[1:] for name in islice(names, _NAME_BATCH)]:
                 mailbox.counts[view].name_features(batch)
+        if counts_by_outcome["rows_added"]:
+            for row in replaced:
+                mailbox.retract_label(row.digest, (), None)
     return MergeResult(*(counts_by_outcome[outcome] for outcome in MergeResult._fields))
 
 
