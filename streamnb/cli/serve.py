@@ -273,6 +273,7 @@ def open_listeners(
     ConfigError
         If a listener would accept mail from other machines without `--trust`.
     """
+    from streamnb.mailbox.service.handover import owned_names
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.sockets import listen, parse_address
 
@@ -290,7 +291,8 @@ def open_listeners(
     for name, sockets in passed.items():
         for sock in map(stack.enter_context, sockets):
             limit = most.get(name, 64)
-            listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
+            is_owned = name in owned_names()
+            listeners.append(Listener(name, sock, handlers[name], limit, is_owned=is_owned))
     _set_access(listeners, settings)
     return listeners
 
@@ -449,7 +451,7 @@ def serve(**values: Any) -> None:
     /openapi.json returns the description of this API.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. SIGTERM or Ctrl-C ends the server after
-    the current messages. A service ignores SIGHUP, because it reads changed files without it.
+    the current messages. In a service of systemd, SIGHUP replaces the process without a pause.
 
     systemd can open the sockets. FileDescriptorName is then lmtp, smtp, milter or http; for the
     Unix socket of streamnb's commands it is ask.

@@ -18,6 +18,7 @@ from test_memory import listening
 
 from streamnb import Mailbox
 from streamnb.cli.serve import parse_hop
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.server import START_S
@@ -48,12 +49,16 @@ class Service:
             self.command = [*command, "--smtp", f"127.0.0.1:{self.port}"]
             self.descriptors = ()
 
-    def start(self):
+    def start(self, **options):
         self.process = subprocess.Popen(
-            self.command, stderr=subprocess.PIPE, text=True, pass_fds=self.descriptors
+            self.command, stderr=subprocess.PIPE, text=True, pass_fds=self.descriptors, **options
         )
         for _ in range(2):
             self.process.stderr.readline()
+
+    def restart(self):
+        assert self.stop() == (0, "")
+        self.start()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -63,6 +68,62 @@ class Service:
     def close(self):
         if self.process.poll() is None:
             self.stop()
+        self.socket.close()
+
+
+class Systemd:
+    """Receives the states of a service, as systemd does."""
+
+    def __init__(self, folder):
+        path = str(folder / "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(60)
+        # No terminal, because its end ends a server, too.
+        self.options = {"env": {**os.environ, "NOTIFY_SOCKET": path}, "start_new_session": True}
+
+    def value_of(self, name):
+        """Wait for the next value of a variable. Close the descriptors that come meanwhile."""
+        while True:
+            text, descriptors, _, _ = socket.recv_fds(self.socket, 1000, 4)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            values = dict(line.split("=", 1) for line in text.decode().splitlines())
+            if name in values:
+                return values[name]
+
+
+@pytest.fixture
+def systemd(tmp_path):
+    systemd = Systemd(tmp_path)
+    yield systemd
+    systemd.socket.close()
+
+
+class ReloadedService(Service):
+    """A service whose process is replaced without a stop."""
+
+    def __init__(self, systemd, *arguments):
+        super().__init__(*arguments)
+        self.systemd = systemd
+
+    def start(self):
+        super().start(**self.systemd.options)
+        self.pid = self.process.pid
+
+    def restart(self):
+        os.kill(self.pid, signal.SIGHUP)
+        self.pid = int(self.systemd.value_of("MAINPID"))
+        assert self.systemd.value_of("BARRIER") == "1"
+
+    def stop(self):
+        os.kill(self.pid, signal.SIGTERM)
+        # All processes write to this pipe; it ends with the last one.
+        assert "Traceback" not in self.process.stderr.read()
+        self.process.communicate(timeout=30)
+
+    def close(self):
+        self.stop()
         self.socket.close()
 
 
@@ -98,9 +159,8 @@ class Load:
                 time.sleep(0.01)
 
 
-def restart_under_load(database, sink, is_activated, count):
+def restart_under_load(service, sink, count):
     """Return the clients, and the number of deliveries of each message."""
-    service = Service(database, sink.address, is_activated)
     service.start()
     load = Load(service.port, count)
     try:
@@ -110,8 +170,7 @@ def restart_under_load(database, sink, is_activated, count):
             while len(sink.messages) < restart * count // (RESTARTS + 1):
                 assert any(thread.is_alive() for thread in load.threads)
                 time.sleep(0.001)
-            assert service.stop() == (0, "")
-            service.start()
+            service.restart()
         for thread in load.threads:
             thread.join(120)
     finally:
@@ -123,11 +182,60 @@ def restart_under_load(database, sink, is_activated, count):
 @pytest.mark.parametrize("is_activated", [False, True])
 def test_a_restart_under_load_loses_and_doubles_nothing(trained_db, smtp_sink, full, is_activated):
     count = 1000 if full else 300
-    load, delivered = restart_under_load(trained_db, smtp_sink, is_activated, count)
+    service = Service(trained_db, smtp_sink.address, is_activated)
+    load, delivered = restart_under_load(service, smtp_sink, count)
     assert delivered == Counter(range(count))
     assert not {code for code in load.failures if isinstance(code, int) and code >= 500}
     if is_activated:
         assert "ConnectionRefusedError" not in load.failures
+
+
+@pytest.mark.parametrize("is_activated", [False, True])
+def test_a_reload_under_load_loses_and_doubles_nothing_and_refuses_no_connection(
+    trained_db, smtp_sink, full, systemd, is_activated
+):
+    count = 1000 if full else 300
+    service = ReloadedService(systemd, trained_db, smtp_sink.address, is_activated)
+    load, delivered = restart_under_load(service, smtp_sink, count)
+    assert service.pid != service.process.pid
+    assert delivered == Counter(range(count))
+    assert not {code for code in load.failures if isinstance(code, int) and code >= 500}
+    assert "ConnectionRefusedError" not in load.failures
+
+
+def test_the_sockets_of_a_reloaded_server_are_removed_when_it_stops(
+    serve, trained_db, systemd, tmp_path
+):
+    path = tmp_path / "smtp"
+    options = ["--db", trained_db, "--smtp", path, "--next", "smtp:127.0.0.1:9"]
+    process = serve(*options, **systemd.options).process
+    process.send_signal(signal.SIGHUP)
+    pid = int(systemd.value_of("MAINPID"))
+    systemd.value_of("BARRIER")
+    assert process.wait(60) == 0
+    assert path.exists()
+    with MailboxClient(trained_db) as client:
+        assert client.ask_server(HAM % 99).mark == "H"
+    os.kill(pid, signal.SIGTERM)
+    process.stderr.read()
+    assert not path.exists()
+
+
+def test_a_server_continues_if_its_successor_cannot_start(
+    serve, trained_db, smtp_sink, systemd, tmp_path
+):
+    aliases = tmp_path / "aliases"
+    aliases.write_text("")
+    systemd.options["env"]["STREAMNB_USERS"] = str(trained_db.parent)
+    options = ["--users", "--aliases", aliases, "--smtp", "127.0.0.1:0"]
+    process = serve(*options, "--next", smtp_sink.address, **systemd.options)
+    aliases.write_text("no line of aliases")
+    process.process.send_signal(signal.SIGHUP)
+    assert systemd.value_of("RELOADING") == "1"
+    assert systemd.value_of("READY") == "1"
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=60) as client:
+        assert client.sendmail("a@b.c", ["mail@d.e"], HAM % 1) == {}
+    assert "the new process could not start" in process.stop()
 
 
 XFORWARD = "XFORWARD NAME=client.example ADDR=192.0.2.1"
@@ -323,5 +431,6 @@ def test_a_start_imports_no_module_of_http_before_mail_can_come(tmp_path):
 def test_a_restart_by_socket_activation_delays_no_message_by_more_than_a_second(
     trained_db, smtp_sink
 ):
-    load, _ = restart_under_load(trained_db, smtp_sink, is_activated=True, count=300)
+    service = Service(trained_db, smtp_sink.address, is_activated=True)
+    load, _ = restart_under_load(service, smtp_sink, count=300)
     assert load.longest_s < 1.0

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
+from streamnb.mailbox.service.handover import hand_over, notify_predecessor
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
@@ -47,6 +47,7 @@ _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
 WAITING_S = 5.0  # seconds of a connection's wait after which its listener counts as not accepting
 IDLE_S = 2.0  # seconds of idleness allowed while another connection waits
 _HANGUP_IGNORED = "SIGHUP is ignored: changed files are read without it; restart for other options"
+_NO_SUCCESSOR = "the new process could not start, so this one continues"
 
 
 class Activity:
@@ -115,7 +116,8 @@ class Listener:
     trusted
         Networks that can connect in addition to this machine. None for all.
     is_owned
-        Whether this process, not systemd, created the socket. Its path is then removed at the end.
+        Whether this service, not systemd, created the socket. Its path is then removed at the end,
+        unless another process has taken the socket.
     accepted
         Number of connections accepted so far.
     """
@@ -158,8 +160,9 @@ def serve(
 ) -> None:
     """Serve all listeners until SIGTERM, SIGINT or a hangup, then finish the current messages.
 
-    A terminal that is closed sends SIGHUP. A process without a terminal, such as a service, ignores
-    this signal, because administrators send it to services whose files have changed.
+    A terminal that is closed sends SIGHUP. In a service of systemd, this signal starts a new
+    process with the same sockets, and this one ends when the new one is ready. Another process
+    without a terminal ignores the signal, because administrators send it when files have changed.
 
     Parameters
     ----------
@@ -177,19 +180,19 @@ def serve(
     StateError
         If the single database was removed or replaced, and cannot be opened again.
     """
-    inodes = {
-        path: os.stat(path).st_ino
+    inodes = [
+        (listener, path, os.stat(path).st_ino)
         for listener in listeners
-        if listener.is_owned and isinstance(path := listener.socket.getsockname(), str)
-    }
+        if isinstance(path := listener.socket.getsockname(), str)
+    ]
     try:
         asyncio.run(_serve(mailboxes, listeners, announce, monitor or Monitor()))
     finally:
         for listener in listeners:
             listener.socket.close()
-        for path, inode in inodes.items():
+        for listener, path, inode in inodes:
             with contextlib.suppress(OSError):
-                if os.stat(path).st_ino == inode:
+                if listener.is_owned and os.stat(path).st_ino == inode:
                     os.unlink(path)
         wait(mailboxes.pending, _PENDING_S)
         mailboxes.close()
@@ -210,7 +213,31 @@ async def _serve(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
     stop = asyncio.Event()
-    hang_up = stop.set if _has_terminal() else partial(monitor.warn, _HANGUP_IGNORED)
+    handover: asyncio.Task[None] | None = None
+    is_replaced = False
+
+    async def replace() -> None:
+        nonlocal is_replaced
+        names = [listener.name for listener in listeners]
+        sockets = [listener.socket for listener in listeners]
+        own = [listener.name for listener in listeners if listener.is_owned]
+        is_replaced = await hand_over(names, sockets, own)
+        if is_replaced:
+            for listener in listeners:
+                listener.is_owned = False
+            stop.set()
+        else:
+            monitor.warn(_NO_SUCCESSOR)
+
+    def hang_up() -> None:
+        nonlocal handover
+        if _has_terminal():
+            stop.set()
+        elif "NOTIFY_SOCKET" not in os.environ:
+            monitor.warn(_HANGUP_IGNORED)
+        elif not stop.is_set() and (handover is None or handover.done()):
+            handover = asyncio.create_task(replace())
+
     actions = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set, signal.SIGHUP: hang_up}
     for number, act in actions.items():
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
@@ -219,6 +246,7 @@ async def _serve(
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
         announce(f"listening on {listener.address}{suffix}")
+    notify_predecessor()
     watch = _AcceptWatch(listeners, monitor)
     state, notify_at = "READY=1", 0.0
     try:
@@ -230,7 +258,10 @@ async def _serve(
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             mailboxes.check_replaced()
     finally:
-        notify_systemd("STOPPING=1")
+        if handover is not None:
+            handover.cancel()
+        if not is_replaced:
+            notify_systemd("STOPPING=1")
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)

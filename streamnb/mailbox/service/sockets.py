@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import stat
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from streamnb.errors import (
@@ -19,7 +20,7 @@ from streamnb.errors import (
     root_cause,
 )
 
-_FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
+FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
 _MOST_FILES = 8192  # open files; more than all connections and open mailboxes have
 _LONGEST_PATH = 107  # bytes of the path of a Unix socket (unix(7))
 _BACKLOG = 128  # maximum number of connections that wait in the kernel
@@ -198,7 +199,7 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
     sockets: dict[str, list[socket.socket]] = {}
     for i in range(count):
-        descriptor = _FIRST_PASSED + i
+        descriptor = FIRST_PASSED + i
         with convert_os_errors(ConfigError, f"LISTEN_FDS: {descriptor} is not a socket"):
             passed = socket.socket(fileno=descriptor)
         if not _is_listening(passed):  # for example, from a unit with Accept=yes
@@ -240,7 +241,7 @@ def watchdog_interval() -> float:
     return math.inf
 
 
-def notify_systemd(state: str) -> bool:
+def notify_systemd(state: str, descriptors: Sequence[int] = ()) -> bool:
     """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3)).
 
     Return False if systemd did not accept it, so it must be sent again. Mail does not wait for a
@@ -255,6 +256,6 @@ def notify_systemd(state: str) -> bool:
     ):
         notification.setblocking(False)
         notification.connect("\0" + path[1:] if path.startswith("@") else path)
-        notification.sendall(state.encode())
+        socket.send_fds(notification, [state.encode()], descriptors)
         return True
     return False
