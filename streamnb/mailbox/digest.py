@@ -7,7 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mail import Limits, Mail, parse
+from streamnb.mail import Limits, Mail, Part, parse
+from streamnb.mail.charsets import to_utf8
 from streamnb.mail.content_types import ARMOR_START
 from streamnb.patterns import lazy_pattern
 
@@ -29,6 +30,11 @@ _LONGEST_DATE = 200  # characters; a longer date is compared as text
 # the end of a longer one, so quotes are removed at any position.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
 _RECODED = bytes(range(128, 256)) + b"> \t\r\n"  # bytes that programs change or add
+# Servers break lines of more than 990 bytes (sendmail) or 998 (Postfix) anywhere, also within a
+# character: "\n ", or "!\n " by sendmail. The digest of a text with a line longer than this has
+# none of these bytes.
+_LONG_LINE = 900
+_BROKEN = b"\0\t\n\r !>"
 _PIECE = 1 << 20  # bytes to search for quotes at a time, because each quote takes memory
 # The digest covers the content of all parts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
@@ -76,10 +82,30 @@ def _content(mail: Mail) -> Iterator[bytes]:
             yield from _identity_fields(Mail(part.fields, index=part.index, charset=charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
+        if part.is_text and _has_long_line(part.content):
+            yield _without_breaks(part)
+            continue
         content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
         yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
         if part.is_text and part.content.find(ARMOR_START) >= 0:  # `utf8` has no data of PGP
             yield part.content.translate(None, _RECODED)
+
+
+def _has_long_line(content: bytes) -> bool:
+    """Return whether content has a line of more than `_LONG_LINE` bytes."""
+    start = 0
+    while start + _LONG_LINE < len(content):
+        end = content.rfind(b"\n", start, start + _LONG_LINE + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
+
+
+def _without_breaks(part: Part) -> bytes:
+    """Return a text as UTF-8, without the bytes that servers insert into long lines."""
+    content = part.content.translate(None, _BROKEN)
+    return to_utf8(content, part.charset, part.is_html, part.fallback)
 
 
 def _unquote(content: bytes) -> bytes:

@@ -179,6 +179,19 @@ def test_anything_has_a_digest(data):
     assert len(header_key(data)) == 16
 
 
+@pytest.mark.parametrize(("size", "added"), [(990, b"!\n "), (998, b"\n "), (998, b"\r\n ")])
+@pytest.mark.parametrize("encoding", ["8bit", "base64", "quoted-printable"])
+@pytest.mark.parametrize("words", ["Buy pills! ", "Grüße, ", "日本語x", "From > "])
+def test_line_breaks_that_servers_add_make_no_other_message(words, encoding, size, added):
+    """Postfix and sendmail break long lines at a number of bytes, also within a character."""
+    fields, text = [(b"Subject", b"hello")], f"first\n{words * 500}\nend\n"
+    message = written(fields, text)
+    broken = re.sub(rb"[^\n]{%d}(?=[^\n])" % size, lambda piece: piece[0] + added, message)
+    assert broken.count(added) > message.count(added)
+    assert digest(broken) == digest(written(fields, text, encoding))
+    assert digest(broken) != digest(broken.replace(b"\nend", b"\nEnd"))
+
+
 @pytest.mark.parametrize("kind", [b"text/plain", b"text/html", b"application/zip"])
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("size", [1 << 22, 1 << 23])
