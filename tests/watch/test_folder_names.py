@@ -207,6 +207,31 @@ def test_flags_are_read_after_each_separator(tmp_path, separator):
 
 
 @pytest.mark.parametrize(
+    ("name", "moved"),
+    [("1.host,U=7", "1.host"), ("1.host,U=7,FMD5=0a", "1.host,FMD5=0a"), ("1,S=9", "1,S=9")],
+)
+def test_a_moved_file_has_no_uid_of_its_old_folder(tmp_path, name, moved):
+    """mbsync and OfflineIMAP take the UID in a name for that of the folder."""
+    home = UserMaildir(tmp_path / "m")
+    path = home.root / "cur" / f"{name}:2,S"
+    path.write_bytes(mail(1))
+    account = MaildirAccount(home.root)
+    with Mailbox(tmp_path / "mail.db") as box:
+        watcher = watcher_of(box, account, {"Junk": "spam"})
+        watcher.scan()
+        assert account.move_message("INBOX", name, "Junk", True)
+        moved_path = home.root / ".Junk" / "cur" / f"{moved}:2,S"
+        watcher.scan()
+        assert label(box, 1) == "spam"  # a person can use the same function
+        moved_path.rename(moved_path.with_name(f"{name}0:2,S"))  # mbsync sends it to the server
+        watcher.scan()
+        assert label(box, 1) == "spam"
+        moved_path.with_name(f"{name}0:2,S").rename(path)
+        watcher.scan()
+        assert label(box, 1) is None
+
+
+@pytest.mark.parametrize(
     ("flags", "keyword"),
     [
         ("$Junk", "junk"), ("Junk", "junk"), ("$Phishing", "junk"), ("$NotJunk", "notjunk"),

@@ -26,12 +26,16 @@ from streamnb.mailbox.watch.folder_names import (
     find_folder,
     names_by_text,
 )
+from streamnb.patterns import lazy_pattern
 from streamnb.storage import move_file
 
 INBOX = "INBOX"
 _PARTS = ("cur", "new", "tmp")  # subfolders of every Maildir
 _HEADER_BYTES = 1 << 16
 _KEYWORDS_BYTES = 1 << 14  # bytes of a list of keywords; it has at most 26, of about 20 bytes
+# mbsync and OfflineIMAP write the UID of a message into its name. In another folder, a second
+# message can have this UID, and mbsync then refuses to synchronise the folder.
+_SERVER_UID = lazy_pattern(r",U=\d+")
 _MAX_DEPTH = 8  # depth to which folders are searched for Maildirs
 
 
@@ -274,6 +278,7 @@ class MaildirAccount:
     def _move_file(self, source: str, target: Path) -> bool:
         """Move a file to a folder under a free name; return False if the file does not exist."""
         unique_name, separator, flags = split_maildir_flags(os.path.basename(source))
+        unique_name = _SERVER_UID.sub("", unique_name)
         flags = _translate_flags(
             flags, _read_keywords(Path(source).parent.parent), _read_keywords(target.parent)
         )
