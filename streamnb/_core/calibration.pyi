@@ -71,6 +71,17 @@ def learn_systems(
     step: tuple[Any, ...],
     min_error: float,
 ) -> tuple[list[Any] | None, list[Any] | None, list[float], list[float]]: ...
+def overlap_scores(scores: list[float], rates: list[float]) -> list[float]: ...
+def mean_scores(
+    scores: list[float], rates: list[float], log_weights: list[float]
+) -> list[float]: ...
+def evidence_step(
+    scores: list[float],
+    rates: list[float],
+    log_weights: list[float],
+    position: int,
+    switch_rate: float,
+) -> list[float]: ...
 def pool_step(
     log_weights: list[float], label_proba: list[float], switch_rate: float
 ) -> list[float]: ...

@@ -383,7 +383,7 @@ cdef list pool_scores(list scores, list log_weights):
     return pooled
 
 
-def pool_step(list log_weights, list label_proba, double switch_rate) -> list:
+cpdef list pool_step(list log_weights, list label_proba, double switch_rate):
     """Update the log-weights in place, given each system's probability of the label. Return their changes."""
     cdef double top = -INFINITY, total = 0, value
     cdef Py_ssize_t s, n = len(log_weights)
@@ -399,6 +399,29 @@ def pool_step(list log_weights, list label_proba, double switch_rate) -> list:
         values[s] = round_to(WEIGHT_STEP, snb_log(max(value, 1e-300)) - <double> log_weights[s])
     add_scaled(log_weights, values, 1)
     return values
+
+
+# Label noise or overlapping classes (see `NoiseEvidence`).
+cpdef list overlap_scores(list scores, list rates):
+    """Return the scores if all labels are correct and the classes overlap."""
+    cdef double power = 1
+    cdef object rate, score
+    for rate in rates:
+        power -= <double> rate / (len(rates) - 1)
+    power = max(power, 0.0)
+    return [power * <double> score for score in scores]
+
+
+def mean_scores(list scores, list rates, list log_weights) -> list:
+    """Return the logarithm of the mean probability of noisy labels and of overlapping classes."""
+    return pool_scores([scores, overlap_scores(scores, rates)], log_weights)
+
+
+def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position, double switch_rate) -> list:
+    """Update the log-weights of both hypotheses in place, given the label's position. Return their changes."""
+    cdef double noisy = label_posterior(probabilities(scores), rates, position)[1]
+    cdef double overlapping = probabilities(overlap_scores(scores, rates))[position]
+    return pool_step(log_weights, [noisy, overlapping], switch_rate)
 
 
 cdef list mix_views(list log_likelihoods, list log_weights):

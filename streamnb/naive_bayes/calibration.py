@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -11,6 +12,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.mistake_tests import MistakeTests
+from streamnb.naive_bayes.noise_evidence import NoiseEvidence
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
 from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.recalibration import LabelStep, SystemPool
@@ -53,6 +55,7 @@ class Calibration:
     feedback: SelectiveFeedback
     counted: CountedWeights
     mistake_tests: MistakeTests
+    noise_evidence: NoiseEvidence
 
     @classmethod
     def create(cls, systems: int, n_views: int, rate: float, label_noise: float | None) -> Self:
@@ -73,6 +76,7 @@ class Calibration:
             SelectiveFeedback(),
             CountedWeights(n_views),
             MistakeTests(),
+            NoiseEvidence(),
         )
 
     @property
@@ -158,12 +162,37 @@ class Calibration:
             sampling_weight, classes.index(predicted) if predicted in classes else -1,
         )  # fmt: skip
         if sampling_weight == 1:
+            if self.noise.fixed is None and not in_run:
+                deltas |= self.noise_evidence.learn(
+                    prediction.scores, self.noise.rates(active), position
+                )
             deltas |= self.noise.learn(posterior, active, position)
         deltas |= self.recalibration.learn(
             prediction.log_likelihoods, prediction.system_scores, active, step, rates,
             noise_weight, self.noise.fixed != 0,
         )  # fmt: skip
         return 1.0 if self.noise.fixed == 0 else posterior[position], deltas
+
+    def scores(self, prediction: Prediction) -> list[float]:
+        """Return the logarithm of the probability of each active class, up to a constant."""
+        if self.noise.fixed is not None:
+            return list(prediction.scores)
+        return self.noise_evidence.mean_scores(
+            prediction.scores, self.noise.rates(prediction.active)
+        )
+
+    def label_proba(self, prediction: Prediction) -> list[float]:
+        """Return the probability of each label, including wrong labels, of each active class."""
+        proba = _core.probabilities(prediction.scores)
+        rates = self.noise.rates(prediction.active)
+        wrong = [e * p / (len(proba) - 1) for e, p in zip(rates, proba, strict=True)]
+        total = math.fsum(wrong)
+        labels = [
+            (1 - e) * p + total - share for e, p, share in zip(rates, proba, wrong, strict=True)
+        ]
+        if self.noise.fixed is not None:
+            return labels
+        return self.noise_evidence.mean_label_proba(labels, prediction.scores, rates)
 
     def _noise_weight(self, noise_weight: float, decay: float) -> float:
         """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.

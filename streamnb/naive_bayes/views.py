@@ -209,10 +209,11 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         n_classes = len(self.labels)
         if len(active) < 2:
             return [0.0 if k in active or not active else -math.inf for k in range(n_classes)]
+        active_scores = self.calibration.scores(prediction)
         if len(active) == n_classes:
-            return list(prediction.scores)
+            return active_scores
         scores = [-math.inf] * n_classes
-        for k, score in zip(active, prediction.scores, strict=True):
+        for k, score in zip(active, active_scores, strict=True):
             scores[k] = score
         return scores
 
@@ -223,17 +224,10 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         """
         with self.lock:
             proba = self.predict_proba_one(x)
-            active = self._predict(self.as_tokens(x)).active
-            if len(active) < 2:
-                return proba
-            labels = self.labels
-            rates = self.calibration.noise.rates(active)
-            wrong = [
-                e * proba[labels[k]] / (len(active) - 1) for k, e in zip(active, rates, strict=True)
-            ]
-            total = math.fsum(wrong)
-            for k, e, share in zip(active, rates, wrong, strict=True):
-                proba[labels[k]] = (1 - e) * proba[labels[k]] + total - share
+            prediction = self._predict(self.as_tokens(x))
+            if len(prediction.active) >= 2:
+                label_proba = self.calibration.label_proba(prediction)
+                proba |= zip((self.labels[k] for k in prediction.active), label_proba, strict=True)
             return proba
 
     # Learning
@@ -467,7 +461,10 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         base = {
             labels[k]: system.intercept(k, length_bin) + score - own
             for k, score, own in zip(
-                prediction.active, prediction.scores, prediction.system_scores[best], strict=True
+                prediction.active,
+                self.calibration.scores(prediction),
+                prediction.system_scores[best],
+                strict=True,
             )
         }
         explanations: list[Explanation] = []

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from unittest import mock
 
 from streamnb.config import build
-from streamnb.naive_bayes import recalibration, views
+from streamnb.naive_bayes import noise_evidence, recalibration, views
 from streamnb.naive_bayes.class_sums import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.present_classes import PresentClasses
@@ -28,7 +28,7 @@ PARAMETERS = {
     "min_update": 0.03,
 }
 CONSTANTS = {
-    "SWITCH_RATE": [recalibration],
+    "SWITCH_RATE": [noise_evidence, recalibration],
     "MIN_ERROR": [recalibration],
     "_INITIAL_LABELS": [LabelNoise],
     "_UNSEEN_KINDS": [LabelNoise],

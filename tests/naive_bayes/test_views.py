@@ -130,8 +130,9 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
     slope_squares = defaultdict(lambda: np.ones(2))
     intercepts, intercept_squares = defaultdict(float), defaultdict(lambda: 1.0)
     pool = np.full(systems, 1 / systems)
+    evidence = np.array([1 / 2, 1 / 2])  # of label noise, and of overlapping classes
     noise, n_labels = defaultdict(lambda: 0.1), defaultdict(lambda: 10.0)
-    labels = []
+    labels, in_runs = [], defaultdict(int)
     mistakes, random, counted, out = 20.0, 0.0, defaultdict(lambda: np.zeros(2)), []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
@@ -155,26 +156,35 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             ]
         p_systems = softmax(z, axis=1) if classes else z
         p = pool @ p_systems
-        out.append(
-            dict(zip(classes, np.log(p) if systems > 1 and len(classes) > 1 else z[0], strict=True))
-        )
+        n = np.array([n_labels[c] for c in classes])
+        e = np.array([noise[c] for c in classes])
+        e = np.minimum((n * e + 30 * (n @ e) / max(n.sum(), 1)) / (n + 30), 0.49)
+        if len(classes) > 1:
+            power = max(1 - e.sum() / (len(classes) - 1), 0)
+            overlapping = softmax(power * np.log(p))
+            reported = np.log(evidence @ [p, overlapping])
+        else:
+            reported = z[0]
+        out.append(dict(zip(classes, reported, strict=True)))
         present = [c for c in classes if c == y or is_present(c, y, labels)]
         in_run = len(present) < 2
         among = np.array([in_run or c in present for c in classes])
         labels.append(y)
+        in_runs[y] += in_run
         trust = 1.0
         if len(classes) > 1 and y in classes:
-            n = np.array([n_labels[c] for c in classes])
-            e = np.array([noise[c] for c in classes])
-            e = np.clip((n * e + 30 * (n @ e) / n.sum()) / (n + 30), 1 / n, 0.49)
             truth = np.array([float(c == y) for c in classes])
+            noisy = p @ np.where(truth, 1 - e, e / (len(classes) - 1))
+            e = np.clip(e, 1 / n, 0.49)
             likelihood = np.where(truth, 1 - e, e / (len(classes) - 1))
             own = views[0].messages[y]
             unseen = 0.002 * (sum(views[0].messages.values()) - own) / own**2
-            best = int(np.flatnonzero(z_top(out[-1]))[0])
+            best = int(np.flatnonzero(np.log(p) >= np.log(p.max()) - 1e-9)[0])
             sampling = noise_weight = 1.0
             if classes[best] != y:
                 sampling, noise_weight = np.clip([4 - mistakes, (20 - mistakes) / 10], 0, 1)
+            if in_run:
+                noise_weight *= 1 - in_runs[y] / labels.count(y)
             shares = (p + unseen * truth) / (1 + unseen)
             if classes[best] == y:
                 mistakes = random = 0.0
@@ -184,9 +194,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                 likelihood = random / len(classes) + (1 - random) * likelihood
                 random /= len(classes) * (shares @ likelihood)
 
-            def posterior(
-                shares, weight=noise_weight * (not in_run), likelihood=likelihood, truth=truth
-            ):
+            def posterior(shares, weight=noise_weight, likelihood=likelihood, truth=truth):
                 joint = likelihood * shares
                 return weight * joint / joint.sum() + (1 - weight) * truth
 
@@ -222,6 +230,9 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                     if b:
                         n_labels[c] += b
                         noise[c] += b * n_labels[c] ** -0.75 * ((c != y) - noise[c])
+                if not in_run:
+                    evidence = evidence * [noisy, overlapping @ truth]
+                    evidence = (1 - 1e-4) * evidence / evidence.sum() + 1e-4 / 2
                 if systems > 1 and not in_run:
                     pool = pool * label_p
                     pool = (1 - 1e-4) * pool / pool.sum() + 1e-4 / systems
@@ -232,11 +243,6 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
         updates = [v.learn(part, y, row, trust, w, in_run, floor) for v, part, row, floor in parts]
         counted[y] = counted[y] + w * np.array(updates)
     return out
-
-
-def z_top(scores):
-    values = np.array(list(scores.values()))
-    return values >= values.max() - 1e-9
 
 
 @given(st.lists(st.tuples(st.tuples(messages, messages), labels), max_size=15))
