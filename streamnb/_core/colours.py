@@ -12,6 +12,10 @@ COLOUR = lazy_pattern(
     rb"#([0-9a-f]{3,8})\b|(rgb|hsl|hwb|oklab|oklch|lab|lch|color)a?\(([^()]{1,80})\)"
     rb"|(?<![\w-])([a-z]++)(?![(-])"
 )
+# functions of colours that are not supported, but valid; browsers ignore other ones
+_FUNCTION = lazy_pattern(
+    rb"(?:(?:rgb|hsl)a?|hwb|(?:ok)?(?:lab|lch)|color(?:-mix)?|light-dark|contrast-color|env|attr)\("
+)
 _NOT_HEX = lazy_pattern(rb"[^0-9a-f]")
 _HUE_UNITS = {b"turn": 1.0, b"rad": 0.15915494, b"grad": 0.0025, b"deg": 1 / 360, b"": 1 / 360}
 _COMPONENT = lazy_pattern(rb"([+-]?[\d.]{1,20}(?:e-?\d)?)(%|[a-z]{0,4})\Z")
@@ -68,7 +72,7 @@ def read_colour(text: bytes) -> int:
     text = text.strip().lower()
     match = COLOUR.fullmatch(text)
     if match is None:
-        return UNKNOWN if b"(" in text else INHERITED
+        return UNKNOWN if _FUNCTION.match(text) else INHERITED
     digits, function, arguments, name = match.groups()
     if digits:
         if len(digits) not in (3, 4, 6, 8):

@@ -359,8 +359,9 @@ cdef uint32_t kind_of_name(const uint8_t *p, Py_ssize_t n, uint64_t *name_id) no
     return tag_kinds[slot].kind
 
 
-cdef int HIDES = values.HIDES, SHRINKS = values.SHRINKS, ENLARGES = values.ENLARGES
-cdef int DISPLAYS = values.DISPLAYS, BREAKS = values.BREAKS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SIZE
+cdef int64_t HIDES = values.HIDES, HAS_NO_SIZE = values.HAS_NO_SIZE
+cdef int SHRINKS = values.SHRINKS, ENLARGES = values.ENLARGES
+cdef int DISPLAYS = values.DISPLAYS, BREAKS = values.BREAKS, CLIPS = values.CLIPS
 cdef int CONCEALS = values.CONCEALS, REVEALS = values.REVEALS, REMOVES = values.REMOVES
 cdef int INHERITED = values.INHERITED, UNKNOWN = values.UNKNOWN, TRANSPARENT = values.TRANSPARENT
 cdef int PARENT = values.PARENT, CURRENT = values.CURRENT, SAME_COLOUR = values.SAME_COLOUR
@@ -463,9 +464,9 @@ cdef int style_by_attribute(Element *e, uint32_t *seen, const uint8_t *name, Py_
 
 cdef int style_element(Element *e, style) except -1:
     """Change an element by a `Style`."""
-    cdef int flags = style[0]
+    cdef int64_t flags = style[0]
     cdef int32_t background = style[2]
-    if flags & (HIDES | REMOVES) or flags & CLIPS_ALL == CLIPS_ALL:
+    if flags & (HIDES | REMOVES) or flags & CLIPS and flags & HAS_NO_SIZE:
         e.hides = 1
     if flags & DISPLAYS:
         e.kind &= ~<uint32_t> (IS_HIDDEN | IS_BLOCK)

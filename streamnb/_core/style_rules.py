@@ -17,6 +17,7 @@ from streamnb._core.styles import (
     NO_STYLE,
     Style,
     cascade,
+    has_effect,
     identifier,
     read_style,
     split_importance,
@@ -326,6 +327,7 @@ class StyleRules:
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
         self._bits: dict[bytes, int] = {}
         self._styles: dict[tuple[bytes, bytes, bytes, int, Context], _Styles] = {}
+        self._set_flags = 0  # flags that the rules set
         self._size_left = _MAX_SHEETS
         self._sheets_left = _MAX_SHEET_COUNT
         self._selectors_left = _MAX_SELECTORS
@@ -341,9 +343,15 @@ class StyleRules:
         if not sheet or self._sheets_left < 0:
             return False
         before = self._order, self.has_unknown_background
+        rules: list[tuple[tuple[bytes, ...], Style, Style]] = []
         for selectors, declarations in _read_rules(without_comments(sheet)):
-            style, important_style = map(read_style, split_importance(declarations))
-            if style == NO_STYLE == important_style:
+            normal, important = split_importance(declarations)
+            rules.append((selectors, read_style(normal), read_style(important)))
+        for _, style, important_style in rules:
+            self._set_flags |= style.flags | important_style.flags
+        for selectors, style, important_style in rules:
+            # Only an important rule can clear a flag of a style attribute, which can be any flag.
+            if not has_effect(style, self._set_flags) and not has_effect(important_style, -1):
                 continue
             for selector in islice(selectors, self._selectors_left):
                 self._selectors_left -= 1
@@ -523,6 +531,8 @@ def _nested_selectors(preludes: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Return the selectors of a rule, which can be nested."""
     selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
     own = _LIST_ITEM.findall(selectors[-1])
+    if b",".join(own) != selectors[-1] or not all(map(bytes.strip, own)):
+        return ()  # browsers ignore a rule with an empty selector
     if len(selectors) == 1:
         return tuple(own)
     outer = b" ".join(selectors[:-1])

@@ -1,7 +1,6 @@
 """Flags of a `Style`, and colours other than 0xRRGGBB; `styles` and `markup.pyx` use them."""
 
 # Flags
-HIDES = 1  # no opacity, no size, or off-screen
 SHRINKS = 2  # font-size: 0
 ENLARGES = 4  # any other font-size
 CONCEALS = 8  # visibility: hidden
@@ -10,8 +9,29 @@ REMOVES = 32  # display: none
 DISPLAYS = 64  # any other display
 CLIPS = 128  # overflow: hidden
 OVERFLOWS = 256  # overflow: visible
-HAS_NO_SIZE = 512  # no width or no height: hides clipped text
-BREAKS = 1024  # display: block, or another one that ends a word
+BREAKS = 512  # display: block, or another one that ends a word
+
+# Each property that hides text by some of its values has a flag, so a later value removes it.
+MARGINS = tuple(
+    b"margin-" + side
+    for side in b"""left right top bottom inline block inline-start inline-end block-start
+    block-end""".split()
+)
+EDGES = (b"left", b"top", b"right", b"bottom")
+_HIDING = (
+    *b"""margin inset opacity zoom scale text-indent letter-spacing clip clip-path transform
+    translate filter rotate mask mask-image font-size-adjust content-visibility""".split(),
+    *MARGINS,
+    *EDGES,
+)
+SIZES = frozenset(
+    b"""width height inline-size block-size max-width max-height max-inline-size max-block-size
+    line-height""".split()
+)
+INDENT = b"text-indent: 100%"
+FLAGS = {name: 1024 << bit for bit, name in enumerate((*_HIDING, *sorted(SIZES), INDENT))}
+HIDES = sum(FLAGS[name] for name in _HIDING)  # no opacity, no size, or off-screen
+HAS_NO_SIZE = sum(FLAGS.values()) - HIDES  # no width or no height: hides clipped text
 
 # Colours
 INHERITED = -1  # the colour is not set

@@ -18,10 +18,12 @@ from streamnb._core.style_values import (
     CONCEALS,
     CURRENT,
     DISPLAYS,
+    EDGES,
     ENLARGES,
-    HAS_NO_SIZE,
-    HIDES,
+    FLAGS,
+    INDENT,
     INHERITED,
+    MARGINS,
     MIN_OPACITY,
     OVERFLOWS,
     PARENT,
@@ -29,17 +31,11 @@ from streamnb._core.style_values import (
     REVEALS,
     SAME_COLOUR,
     SHRINKS,
+    SIZES,
     TRANSPARENT,
     UNKNOWN,
 )
 from streamnb.patterns import lazy_pattern
-
-_ALTERNATIVES = (  # the last one has effect
-    SHRINKS | ENLARGES,
-    CONCEALS | REVEALS,
-    REMOVES | DISPLAYS | BREAKS,
-    CLIPS | OVERFLOWS,
-)
 
 _MAX_VALUE = 200  # number of bytes read of a value
 _MAX_CACHED = 4096
@@ -69,7 +65,9 @@ _PIXELS = {
     b"vmin": 10.0, b"vmax": 10.0, b"%": 1.0,
 }  # fmt: skip
 _RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # units relative to the parent's font
-_ABSOLUTE_SIZES = lazy_pattern(rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|[a-z]+\(.*")
+_ABSOLUTE_SIZES = lazy_pattern(
+    rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|(?:calc|min|max|clamp|round|env|attr)\(.*"
+)
 _DISPLAYS = lazy_pattern(
     rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
     rb"|(?:inline|table|ruby|-webkit|-moz|-ms)(?:[ -].*)?|block .*"
@@ -102,8 +100,40 @@ _BACKGROUND_WORD = lazy_pattern(
     rb"|[+-]?[\d.].*|none|(?:no-)?repeat(?:-[xy])?|space|round|scroll|fixed|local|left|right|top|bottom"
     rb"|center|auto|cover|contain|(?:border|padding|content)-box|text|unset|revert(?:-layer)?"
 )
-_PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"inset"))
-_SIZES = lazy_pattern(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
+_PLACES = frozenset((b"text-indent", b"inset", *EDGES))
+
+# Values that show text, for each property that can hide it: a keyword, and numbers or lengths.
+# Other values are no proof that text is shown, because browsers ignore invalid ones.
+_NUMBER = rb"\+?(?:\d++(?:\.\d++)?+|\.\d++)"
+_SIZE = rb"(?:0|%b(?:px|pt|pc|in|cm|mm|q|r?em|ex|ch|v[wh]|vmin|vmax|%%))" % _NUMBER
+_NUMBERS = lazy_pattern(rb"%b%%?" % _NUMBER)
+_LENGTHS = lazy_pattern(rb"-?%b" % _SIZE)
+_SIZES = lazy_pattern(_SIZE)
+_SIZES_OR_NUMBERS = lazy_pattern(rb"%b|%b" % (_SIZE, _NUMBER))
+_NOTHING = lazy_pattern(rb"(?!)")
+_SHOWING = (
+    dict.fromkeys(FLAGS, (b"none", _NOTHING))
+    | dict.fromkeys((b"margin", b"inset", *MARGINS, *EDGES), (b"auto", _LENGTHS))
+    | {name: (b"none" if name.startswith(b"max") else b"auto", _SIZES) for name in SIZES}
+    | {
+        b"opacity": (b"initial", _NUMBERS),
+        b"zoom": (b"normal", _NUMBERS),
+        b"scale": (b"none", _NUMBERS),
+        b"text-indent": (b"initial", _LENGTHS),
+        b"letter-spacing": (b"normal", _LENGTHS),
+        b"line-height": (b"normal", _SIZES_OR_NUMBERS),
+        b"clip": (b"auto", _NOTHING),
+        b"content-visibility": (b"visible", _NOTHING),
+    }
+)
+_WIDE_KEYWORDS = frozenset((b"initial", b"inherit", b"unset", b"revert", b"revert-layer"))
+# The properties whose values a declaration replaces, other than its own.
+_PARTS = {
+    b"margin": MARGINS,
+    b"inset": EDGES,
+    b"mask": (b"mask-image",),
+    b"text-indent": (INDENT,),
+}
 
 
 class Style(NamedTuple):
@@ -117,12 +147,15 @@ class Style(NamedTuple):
         0xRRGGBB or one of the constants.
     pending
         The declarations that set or use custom properties; see `Variables`.
+    cleared
+        The flags of weaker declarations that have no effect.
     """
 
     flags: int = 0
     colour: int = INHERITED
     background: int = INHERITED
     pending: bytes = b""
+    cleared: int = 0
 
 
 NO_STYLE = Style()
@@ -143,6 +176,11 @@ def read_style(declarations: bytes) -> Style:
         if len(_styles) < _MAX_CACHED and len(declarations) <= _MAX_KEY:
             _styles[declarations] = style
     return style
+
+
+def has_effect(style: Style, set_flags: int) -> bool:
+    """Return whether a style sets something, or clears one of the flags that other styles set."""
+    return style[:4] != NO_STYLE[:4] or style.cleared & set_flags != 0
 
 
 def identifier(name: bytes) -> bytes:
@@ -205,7 +243,8 @@ def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:
 
 def _read_style(text: bytes) -> Style:
     """Compute the result of `read_style`, which caches it."""
-    flags, colour, fill, background, picture = 0, INHERITED, INHERITED, INHERITED, INHERITED
+    flags = cleared = 0
+    colour = fill = background = picture = INHERITED
     pending: dict[bytes, bytes] = {}
     for name, value in _read_declarations(text):
         if value.find(b"var(") >= 0 or name.startswith(b"--"):
@@ -227,36 +266,60 @@ def _read_style(text: bytes) -> Style:
             background, picture = _background(value), INHERITED
         elif name == b"background-image":
             picture = _background(value)
-        else:
-            flag = _flag(name, value) if len(name) <= _MAX_NAME else 0
-            flags = _combine(flags, flag) if flag else flags
+        elif len(name) <= _MAX_NAME:
+            own_flags, own_cleared = _read_flags(name, value)
+            flags = flags & ~own_cleared | own_flags
+            cleared |= own_cleared
     colour = colour if fill in (INHERITED, PARENT) else fill
     background = background if picture == INHERITED else picture
     joined = b";".join(b"%b:%b" % item for item in pending.items())
-    return Style(flags, colour, background, joined)
+    return Style(flags, colour, background, joined, cleared)
 
 
 @lru_cache(maxsize=_MAX_CACHED)  # pages repeat a few declarations in many combinations
-def _flag(name: bytes, value: bytes) -> int:
-    """Return the flag of a declaration, 0 if it does not change the visibility."""
+def _read_flags(name: bytes, value: bytes) -> tuple[int, int]:
+    """Return the flags that a declaration sets, and those that it clears before."""
     if name == b"display":
         if value in _NO_DISPLAYS or not _DISPLAYS.fullmatch(value):
-            return REMOVES if value in _NO_DISPLAYS else 0
-        return DISPLAYS | BREAKS if _BREAKING_DISPLAYS.fullmatch(value) else DISPLAYS
+            flags = REMOVES if value in _NO_DISPLAYS else 0
+        else:
+            flags = DISPLAYS | BREAKS if _BREAKING_DISPLAYS.fullmatch(value) else DISPLAYS
+        return flags, REMOVES | DISPLAYS | BREAKS if flags else 0
     if name == b"mso-hide":
-        return REMOVES if value == b"all" else 0
+        return (REMOVES, DISPLAYS | BREAKS) if value == b"all" else (0, 0)
     if name == b"visibility":
-        return _VISIBILITIES.get(value, 0)
+        flags = _VISIBILITIES.get(value, 0)
+        return flags, CONCEALS | REVEALS if flags else 0
     if name == b"font-size" or name == b"font":
-        return _font_size(name, value)
+        size_flags = _font_size(name, value)
+        return size_flags or 0, SHRINKS | ENLARGES if size_flags is not None else 0
     if name == b"overflow" or name == b"overflow-x" or name == b"overflow-y":
-        return OVERFLOWS if value == b"visible" else CLIPS if value in _CLIPPING else 0
-    if _SIZES.fullmatch(name):
-        return HAS_NO_SIZE if _is_no_size(name, value) else 0
-    if name == b"text-indent" and value.endswith(b"%") and value[:1] != b"-":
+        flags = OVERFLOWS if value == b"visible" else CLIPS if value in _CLIPPING else 0
+        return flags, CLIPS | OVERFLOWS if flags else 0
+    return _read_hiding(_ALIASES.get(name, name), value)
+
+
+def _read_hiding(name: bytes, value: bytes) -> tuple[int, int]:
+    """Return the flags that a declaration of a property that can hide text sets and clears."""
+    flag = FLAGS.get(name, 0)
+    if not flag:
+        return 0, 0
+    if name in SIZES:
+        is_hiding = _is_no_size(name, value)
+    elif name == b"text-indent" and value.endswith(b"%") and value[:1] != b"-":
         size = _pixels(value)
-        return HAS_NO_SIZE if size is not None and size >= 100.0 else 0
-    return HIDES if _is_hiding(name, value) else 0
+        is_hiding, flag = size is not None and size >= 100.0, FLAGS[INDENT]
+    else:
+        is_hiding = _is_hiding(name, value)
+    if is_hiding:
+        return flag, 0
+    keyword, pattern = _SHOWING[name]
+    words = value.split() if name == b"margin" or name == b"inset" else [value]
+    is_showing = value in _WIDE_KEYWORDS or all(
+        word == keyword or pattern.fullmatch(word) for word in words
+    )
+    cleared = flag | sum(FLAGS[part] for part in _PARTS.get(name, ()))
+    return 0, cleared | FLAGS[name] if is_showing else 0
 
 
 def _is_no_size(name: bytes, value: bytes) -> bool:
@@ -269,6 +332,11 @@ def _is_no_size(name: bytes, value: bytes) -> bool:
     return size is not None and size <= _MAX_NO_SIZE
 
 
+_ALIASES = {
+    b"-ms-filter": b"filter",
+    b"-webkit-mask": b"mask",
+    b"-webkit-mask-image": b"mask-image",
+}
 _VISIBILITIES = {b"hidden": CONCEALS, b"collapse": CONCEALS, b"visible": REVEALS}
 
 
@@ -316,8 +384,8 @@ def _sum(expression: bytes, percent: float) -> float | None:
     return total
 
 
-def _font_size(name: bytes, value: bytes) -> int:
-    """Return the flag of a font size; 0 if the element has the size of its parent."""
+def _font_size(name: bytes, value: bytes) -> int | None:
+    """Return the flag of a font size: 0 if it depends on the parent's, None if it is invalid."""
     values = value.partition(b"/")[0].split() if name == b"font" else [value]
     for text in values:
         size = _pixels(text, _FONT_PERCENT)
@@ -328,7 +396,7 @@ def _font_size(name: bytes, value: bytes) -> int:
                 return SHRINKS
             match = _LENGTH.fullmatch(text)
             return 0 if match is not None and match[2] in _RELATIVE_UNITS else ENLARGES
-    return ENLARGES if name == b"font-size" and _ABSOLUTE_SIZES.fullmatch(value) else 0
+    return ENLARGES if name == b"font-size" and _ABSOLUTE_SIZES.fullmatch(value) else None
 
 
 def _is_hiding(name: bytes, value: bytes) -> bool:
@@ -346,13 +414,13 @@ def _is_hiding(name: bytes, value: bytes) -> bool:
         return any(_moves_away(*function) for function in _FUNCTION.findall(value))
     if name == b"scale" or name == b"translate":
         return _moves_away(name, value)
-    if name == b"filter" or name == b"-ms-filter":
+    if name == b"filter":
         match = _NO_OPACITY.search(value)
         return match is not None and _is_transparent(match[1])
     if name == b"rotate":
         words = frozenset(value.split())
         return bool(words & {b"x", b"y"} and words & _QUARTER_TURNS)
-    if name.endswith((b"mask", b"mask-image")) and b"gradient(" in value:
+    if name.startswith(b"mask") and b"gradient(" in value:
         colours = {read_colour(match[0]) for match in COLOUR.finditer(value)} - {INHERITED}
         return colours == {TRANSPARENT} and not _PICTURE.search(value)
     if name == b"font-size-adjust":
@@ -453,19 +521,12 @@ def _is_similar(colour: int, other: int) -> bool:
     )
 
 
-def _combine(flags: int, further_flags: int) -> int:
-    """Return flags combined with later ones; a later flag replaces its alternatives."""
-    for alternatives in _ALTERNATIVES:
-        if further_flags & alternatives:
-            flags &= ~alternatives
-    return flags | further_flags
-
-
 def cascade(styles: Iterable[Style]) -> Style:
     """Combine styles into one; the strongest is last."""
-    flags, colour, background, pending = NO_STYLE
+    flags, colour, background, pending, cleared = NO_STYLE
     for style in styles:
-        flags = _combine(flags, style.flags)
+        flags = flags & ~style.cleared | style.flags
+        cleared |= style.cleared
         if style.colour != INHERITED:
             colour, pending = style.colour, _remove_properties(pending, _COLOUR_PROPERTY)
         if style.background != INHERITED:
@@ -475,7 +536,7 @@ def cascade(styles: Iterable[Style]) -> Style:
             )
         if style.pending:
             pending += b";" + style.pending
-    return Style(flags, colour, background, pending)
+    return Style(flags, colour, background, pending, cleared)
 
 
 _COLOUR_PROPERTY = frozenset((b"color",))

@@ -451,6 +451,68 @@ def test_character_references_are_read_as_browsers_do(reference, text):
     assert text in tokens(f"<p>{reference}</p>")
 
 
+# A value that hides text, another one of the same property that shows it, and an invalid one.
+CHANGED = [
+    ("opacity:0", "opacity:1", "opacity:1px"),
+    ("zoom:0", "zoom:normal", "zoom:big"),
+    ("scale:0", "scale:1", "scale:1px"),
+    ("text-indent:-9999px", "text-indent:0", "text-indent:auto"),
+    ("text-indent:100%;overflow:hidden", "text-indent:2em", "text-indent:none"),
+    ("letter-spacing:-1em", "letter-spacing:normal", "letter-spacing:auto"),
+    ("clip:rect(0,0,0,0)", "clip:auto", "clip:none"),
+    ("clip-path:inset(100%)", "clip-path:none", "clip-path:auto"),
+    ("transform:scale(0)", "transform:none", "transform:auto"),
+    ("translate:-9999px", "translate:none", "translate:auto"),
+    ("rotate:y 90deg", "rotate:none", "rotate:auto"),
+    ("filter:opacity(0)", "filter:none", "filter:auto"),
+    ("mask-image:linear-gradient(transparent,transparent)", "mask:none", "mask:auto"),
+    ("content-visibility:hidden", "content-visibility:visible", "content-visibility:shown"),
+    ("margin-left:-9999px", "margin:0 auto", "margin:0 1px 2px none"),
+    ("position:absolute;left:-9999px", "left:1.5em", "left:1.em"),
+    ("position:absolute;top:-9999px", "inset:0 auto", "inset:none"),
+    ("height:0;overflow:hidden", "height:auto", "height:-1px"),
+    ("max-width:0;overflow:hidden", "max-width:none", "max-width:auto"),
+    ("line-height:0;overflow:hidden", "line-height:1.5", "line-height:auto"),
+    ("height:0;overflow:hidden", "overflow:visible", "overflow:shown"),
+    ("display:none", "display:block", "display:shown"),
+    ("visibility:hidden", "visibility:visible", "visibility:shown"),
+    ("font-size:0", "font-size:1em", "font-size:bogus(1em)"),
+    ("color:white", "color:black", "color:bogus(black)"),
+    ("background:black;color:black", "background-color:red", "background-color:bogus(red)"),
+]
+OVERRIDES = [
+    "<p style='{0};{1}'>word</p>",
+    "<style>.x{{{0}}} .x{{{1}}}</style><p class=x>word</p>",
+    "<style>.x{{{0}}}</style><p class=x style='{1}'>word</p>",
+    "<style>#i{{{1}}} .x{{{0}}}</style><p class=x id=i>word</p>",
+    "<style>.x{{{0}}} p{{{1}!important}}</style><p class=x>word</p>",
+    "<style>p{{{1}!important}}</style><p style='{0}'>word</p>",
+    "<style>p{{--a:{2}}} .x{{{0}}} p.x{{{3}:var(--a)}}</style><p class=x>word</p>",
+]
+
+
+def has_shown_word(page):
+    tokens = MailTokenizer().transform_one(HEAD + page.encode())
+    assert ("word" in tokens) != ("hidden:word" in tokens)
+    return "word" in tokens
+
+
+@pytest.mark.parametrize("override", OVERRIDES)
+@pytest.mark.parametrize(("hiding", "showing", "invalid"), CHANGED)
+def test_the_strongest_valid_declaration_decides(override, hiding, showing, invalid):
+    for declaration, is_shown in ((showing, True), (invalid, False)):
+        name, _, value = declaration.partition(":")
+        assert has_shown_word(override.format(hiding, declaration, value, name)) is is_shown
+    if "!important" not in override and "--a" not in override and "#i" not in override:
+        assert not has_shown_word(override.format(showing, hiding))
+
+
+@pytest.mark.parametrize("selectors", [".x,", ",.x", ".x,,p", ".x, ,p", ","])
+def test_a_list_with_an_empty_selector_has_no_effect(selectors):
+    page = "<style>.x{display:none} %s{display:block}</style><p class=x>word</p>"
+    assert not has_shown_word(page % selectors)
+
+
 @pytest.mark.parametrize("page", TO_THE_END)
 def test_element_without_an_end_hides_all_that_follows(page):
     message = tokens("before " + page.format("secret words"))
