@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["Html", "Tinted", "html_table", "tint_text"]
+__all__ = ["Html", "TintedCell", "html_table", "tint_text"]
 
 _TINTS = {True: "0,120,60", False: "190,60,30"}  # red, green, blue of evidence for and against
 _FULL_TINT = 4.0  # nats of log-odds with the darkest tint
@@ -22,7 +22,7 @@ class Html(str):
         return str(self)
 
 
-class Tinted(str):
+class TintedCell(str):
     """Text with a background that shows evidence.
 
     Parameters
@@ -35,14 +35,14 @@ class Tinted(str):
 
     log_odds: float
 
-    def __new__(cls, text: str, log_odds: float) -> Tinted:
+    def __new__(cls, text: str, log_odds: float) -> TintedCell:
         """Return the text with its evidence."""
         tinted = super().__new__(cls, text)
         tinted.log_odds = log_odds
         return tinted
 
 
-def _span(text: Tinted) -> str:
+def _span(text: TintedCell) -> str:
     opacity = _MAX_OPACITY * min(abs(text.log_odds) / _FULL_TINT, 1.0)
     line = "" if text.log_odds >= 0 else ";text-decoration:underline dotted"
     colour = f"rgba({_TINTS[text.log_odds >= 0]},{opacity:.2f})"
@@ -64,13 +64,15 @@ def tint_text(text: str, evidence: Mapping[str, float]) -> str:
     pieces = re.split(pattern, text, flags=re.IGNORECASE)
     for i in range(1, len(pieces), 2):
         log_odds = evidence.get(pieces[i], evidence.get(pieces[i].casefold()))
-        pieces[i] = escape(pieces[i]) if log_odds is None else _span(Tinted(pieces[i], log_odds))
+        pieces[i] = (
+            escape(pieces[i]) if log_odds is None else _span(TintedCell(pieces[i], log_odds))
+        )
     pieces[::2] = map(escape, pieces[::2])
     return "".join(pieces)
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, Tinted):
+    if isinstance(value, TintedCell):
         return f"<td>{_span(value)}</td>"
     if isinstance(value, float):
         return f'<td style="text-align:right">{value:.4g}</td>'

@@ -83,7 +83,7 @@ Accepted = TypeVar("Accepted", contravariant=True)
 Stored = TypeVar("Stored", covariant=True)
 
 
-class Converted(Protocol[Accepted, Stored]):
+class ConvertedParameter(Protocol[Accepted, Stored]):
     """Annotation of a parameter whose accepted values are converted before they are stored."""
 
     def __get__(self, instance: object, owner: type) -> Stored: ...
@@ -91,7 +91,7 @@ class Converted(Protocol[Accepted, Stored]):
     def __set__(self, instance: Any, value: Accepted) -> None: ...
 
 
-_CONVERTED = "Converted["
+_CONVERTED = "ConvertedParameter["
 
 _ATTRIBUTE: Any = object()
 

@@ -38,12 +38,12 @@ cdef inline void *grown(void *block, size_t size) except NULL:
     return out
 
 
-cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
+cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str name):
     # A wrong array is an error in the caller. The check raises; without it the process would crash.
     cdef cnp.ndarray a
     if not isinstance(array, cnp.ndarray):
-        raise ValueError(f"{what}: expected an array, not {type(array).__name__}")
+        raise ValueError(f"{name}: expected an array, not {type(array).__name__}")
     a = array
     if cnp.PyArray_TYPE(a) != kind or not cnp.PyArray_ISCARRAY_RO(a) or cnp.PyArray_SIZE(a) != size:
-        raise ValueError(f"{what}: expected a contiguous {cnp.PyArray_DescrFromType(kind)} array of {size}")
+        raise ValueError(f"{name}: expected a contiguous {cnp.PyArray_DescrFromType(kind)} array of {size}")
     return a

@@ -8,8 +8,8 @@ cdef enum:
     CODE_POINTS = 0x110000
 
 
-cdef inline bint begins(const uint8_t *p, Py_ssize_t left, const char *what, Py_ssize_t size) noexcept nogil:
-    return left >= size and memcmp(p, what, size) == 0
+cdef inline bint begins(const uint8_t *p, Py_ssize_t length, const char *prefix, Py_ssize_t size) noexcept nogil:
+    return length >= size and memcmp(p, prefix, size) == 0
 
 
 cdef inline uint8_t lowered(uint8_t c) noexcept nogil:
@@ -24,7 +24,7 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
     return c == 32 or 9 <= c <= 13
 
 
-cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t left, int *size) noexcept nogil:
+cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t length, int *size) noexcept nogil:
     """Return the code point at p and set its size in bytes; U+FFFD (size 1) for an invalid byte."""
     cdef uint32_t c = p[0]
     cdef int extra, i
@@ -42,7 +42,7 @@ cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t left, int *size) n
         c &= 0x07
     else:
         return 0xFFFD
-    if left <= extra:
+    if length <= extra:
         return 0xFFFD
     for i in range(1, extra + 1):
         if p[i] & 0xC0 != 0x80:
@@ -80,11 +80,11 @@ cdef struct Buffer:
     Py_ssize_t capacity
 
 
-cdef inline int buffer_room(Buffer *b, Py_ssize_t more) except -1:
+cdef inline int buffer_room(Buffer *b, Py_ssize_t growth) except -1:
     # Allocate 16 spare bytes, because short copies and hashes read or write bytes beyond the end.
-    if b.size + more + 16 > b.capacity:
-        b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + more) + 256)
-        b.capacity = 2 * (b.size + more) + 256
+    if b.size + growth + 16 > b.capacity:
+        b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + growth) + 256)
+        b.capacity = 2 * (b.size + growth) + 256
     return 0
 
 

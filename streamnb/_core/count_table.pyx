@@ -506,9 +506,9 @@ cdef class CountTable:
         cdef Py_ssize_t i, n = len(fingerprints), width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef cnp.ndarray cells = new_matrix(n, width, cnp.NPY_FLOAT64)
-        cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
+        cdef cnp.ndarray presence = new_array(n, cnp.NPY_UINT8)
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
-        cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
+        cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(presence)
         # Hold the interpreter's lock: another thread's update could move the table.
         self.find_same(f, n)
         for i in range(n):
@@ -517,7 +517,7 @@ cdef class CountTable:
                 row_copy(&self.table, table_at(&self.table, self.rows[i]), target + i * width, width)
             else:
                 memset(target + i * width, 0, width * sizeof(double))
-        return cells, seen
+        return cells, presence
 
     def log_likelihood_grid(
         self, fingerprints, counts, double alpha, list factors, bint unseen=False, bint complement=False,
@@ -674,7 +674,7 @@ cdef class CountTable:
         cdef int64_t *o = <int64_t *> cnp.PyArray_DATA(order)
         cdef size_t size, total = 0
         cdef const char *name
-        cdef char *to
+        cdef char *end
         if not self.keep_names:
             return None, None
         cdef cnp.ndarray ends = new_array(rows, cnp.NPY_UINT64)
@@ -684,13 +684,13 @@ cdef class CountTable:
             total += size
             e[i] = total
         text = PyBytes_FromStringAndSize(NULL, total)
-        to = PyBytes_AS_STRING(text)
+        end = PyBytes_AS_STRING(text)
         for i in range(rows):
             if i + AHEAD < rows:
                 snb_prefetch(self.names.text + self.names.starts[o[i + AHEAD]])
             name = names_get(&self.names, o[i], &size)
-            memcpy(to, name, size)
-            to += size
+            memcpy(end, name, size)
+            end += size
         return text, ends
 
     def load(self, fingerprints, ends, classes, counts, totals, bytes names=None, name_ends=None):

@@ -77,12 +77,12 @@ cdef class GramScanner:
         memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
         if step:
             self.places = <uint32_t *> grown(NULL, self.slot_count * sizeof(uint32_t))
-            self.taken = <uint32_t *> grown(NULL, max_bytes * (n // step) * sizeof(uint32_t))
+            self.used_slots = <uint32_t *> grown(NULL, max_bytes * (n // step) * sizeof(uint32_t))
 
     def __dealloc__(self):
         free(self.text)
         free(self.places)
-        free(self.taken)
+        free(self.used_slots)
         free(self.slots)
 
     cdef Py_ssize_t take(self, Py_ssize_t used, const uint8_t *p, Py_ssize_t size) noexcept nogil:
@@ -190,7 +190,7 @@ cdef class GramScanner:
                 if self.slots[slot] == 0:
                     self.slots[slot] = hash
                     self.places[slot] = <uint32_t> count
-                    self.taken[count] = <uint32_t> slot
+                    self.used_slots[count] = <uint32_t> slot
                     out[count] = hash
                     counts[count] = 1.0
                     count += 1
@@ -201,7 +201,7 @@ cdef class GramScanner:
                 longest = False
                 size -= self.step
         for i in range(count):
-            self.slots[self.taken[i]] = 0
+            self.slots[self.used_slots[i]] = 0
         return fingerprints[:count], amounts[:count]
 
     def name(self, uint64_t fingerprint) -> bytes:
@@ -251,7 +251,7 @@ def backoff_log_probabilities(
     cdef cnp.ndarray shares = new_matrix(n, width, cnp.NPY_FLOAT64)
     cdef cnp.ndarray longest = new_array(n, cnp.NPY_UINT8)
     cdef double *q = <double *> cnp.PyArray_DATA(shares)
-    cdef uint8_t *seen = <uint8_t *> cnp.PyArray_DATA(longest)
+    cdef uint8_t *is_longest = <uint8_t *> cnp.PyArray_DATA(longest)
     cdef uint64_t *grams = NULL
     cdef int32_t *slots = NULL
     cdef double *base = NULL
@@ -277,7 +277,7 @@ def backoff_log_probabilities(
         for i in range(n):
             grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ hash_key.k1) ^ hash_key.k0
             sizes[i] = size_of(grams[i], step)
-            seen[i] = 1
+            is_longest[i] = 1
             slot_enter(slots, mask, f, i)
         for size in range(step, MAX_NESTED + 1, step):
             for i in range(n):
@@ -292,16 +292,16 @@ def backoff_log_probabilities(
                 gram = grams[i]
                 shorter = slot_find(slots, mask, f, nested_fingerprint(hash_key, gram, size - step))
                 before = slot_find(slots, mask, f, nested_fingerprint(hash_key, gram >> (8 * step) & PAYLOAD, size - step))
-                known = 0.0
+                context_count = 0.0
                 if shorter >= 0:
-                    seen[shorter] = 0
+                    is_longest[shorter] = 0
                     for k in range(width):
-                        known += v[shorter * width + k]
+                        context_count += v[shorter * width + k]
                 for k in range(width):
                     count = v[i * width + k]
                     back = q[shorter * width + k] if shorter >= 0 else alpha / base[k]
                     # the suffix was never learned, so the context has no information
-                    if known == 0:
+                    if context_count == 0:
                         q[i * width + k] = back
                         continue
                     m = max(v[before * width + k] if before >= 0 else 0.0, count)

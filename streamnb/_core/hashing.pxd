@@ -85,25 +85,25 @@ cdef extern from *:
                                    const uint32_t *sizes, uint64_t *out, ptrdiff_t count) {
         uint64_t words[SNB_LONGEST][SNB_LONGEST][SNB_LANES], hashes[SNB_LANES], last;
         const uint8_t *text;
-        ptrdiff_t texts[SNB_LONGEST][SNB_LANES], at;
+        ptrdiff_t texts[SNB_LONGEST][SNB_LANES], i;
         int waiting[SNB_LONGEST] = {0}, full, lane, b;
-        for (at = 0; at <= count + SNB_LONGEST; at++) {
-            if (at < count) {
-                full = (int)(sizes[at] / 8);
+        for (i = 0; i <= count + SNB_LONGEST; i++) {
+            if (i < count) {
+                full = (int)(sizes[i] / 8);
                 if (full >= SNB_LONGEST) {
-                    out[at] = snb_siphash13_padded(k0, k1, p + starts[at], sizes[at]);
+                    out[i] = snb_siphash13_padded(k0, k1, p + starts[i], sizes[i]);
                     continue;
                 }
                 lane = waiting[full]++;
-                texts[full][lane] = at;
-                text = p + starts[at];
-                last = snb_load64(text + 8 * full) & ~(~(uint64_t)0 << (8 * (sizes[at] & 7)));
+                texts[full][lane] = i;
+                text = p + starts[i];
+                last = snb_load64(text + 8 * full) & ~(~(uint64_t)0 << (8 * (sizes[i] & 7)));
                 /* The number of words is unpredictable, so the first three are always copied. */
                 for (b = 0; b < 3; b++) words[full][b][lane] = snb_load64(text + 8 * b);
                 for (; b < full; b++) words[full][b][lane] = snb_load64(text + 8 * b);
-                words[full][full][lane] = last | (uint64_t)sizes[at] << 56;
-            } else full = (int)(at - count) % SNB_LONGEST;  /* flush the incomplete lanes */
-            if (waiting[full] == SNB_LANES || (at >= count && waiting[full])) {
+                words[full][full][lane] = last | (uint64_t)sizes[i] << 56;
+            } else full = (int)(i - count) % SNB_LONGEST;  /* flush the incomplete lanes */
+            if (waiting[full] == SNB_LANES || (i >= count && waiting[full])) {
                 snb_siphash13_side_by_side(k0, k1, (const uint64_t (*)[SNB_LANES])words[full], full + 1, hashes);
                 for (lane = 0; lane < waiting[full]; lane++) out[texts[full][lane]] = hashes[lane];
                 waiting[full] = 0;
@@ -111,9 +111,9 @@ cdef extern from *:
         }
     }
     /* Copy n bytes, if `room` bytes are readable at the source and 16 writable at the target. */
-    static inline void snb_copy(uint8_t *to, const uint8_t *from, size_t n, size_t room) {
-        if (n <= 16 && room >= 16) memcpy(to, from, 16);
-        else memcpy(to, from, n);
+    static inline void snb_copy(uint8_t *target, const uint8_t *from, size_t n, size_t room) {
+        if (n <= 16 && room >= 16) memcpy(target, from, 16);
+        else memcpy(target, from, n);
     }
 
     /* A bijection of 64-bit integers (Steele, Lea and Flood, OOPSLA 2014). */
@@ -129,7 +129,7 @@ cdef extern from *:
     uint64_t snb_siphash13_padded(uint64_t k0, uint64_t k1, const uint8_t *p, size_t n) noexcept nogil
     void snb_siphash13_many(uint64_t k0, uint64_t k1, const uint8_t *p, const uint32_t *starts, const uint32_t *sizes,
                             uint64_t *out, Py_ssize_t count) noexcept nogil
-    void snb_copy(uint8_t *to, const uint8_t *source, size_t n, size_t room) noexcept nogil
+    void snb_copy(uint8_t *target, const uint8_t *source, size_t n, size_t room) noexcept nogil
     uint64_t snb_mix64(uint64_t x) noexcept nogil
     uint64_t snb_load64(const uint8_t *p) noexcept nogil
 

@@ -65,7 +65,7 @@ def decode_name(bytes name):
 
 
 cdef decode_nested(bytes name, int depth):
-    cdef Py_ssize_t at, size
+    cdef Py_ssize_t position, size
     cdef int kind = name[0] if name else 0
     if kind == NAME_BYTES:
         return name[1:]
@@ -73,11 +73,11 @@ cdef decode_nested(bytes name, int depth):
         return int.from_bytes(name[1:], "little", signed=True)
     if kind == NAME_TUPLE and depth <= MAX_TUPLE_DEPTH:
         elements = []
-        at = 1
-        while at + 4 <= len(name):
-            size = int.from_bytes(name[at:at + 4], "little")
-            elements.append(decode_nested(name[at + 4:at + 4 + size], depth + 1))
-            at += 4 + size
+        position = 1
+        while position + 4 <= len(name):
+            size = int.from_bytes(name[position:position + 4], "little")
+            elements.append(decode_nested(name[position + 4:position + 4 + size], depth + 1))
+            position += 4 + size
         return tuple(elements)
     try:
         return name.decode("utf-8", "surrogatepass")

@@ -203,7 +203,7 @@ def log_cells(cells, double alpha=0.0, less=None):
     return out
 
 
-def weighted_sums(counts, values, seen=None):
+def weighted_sums(counts, values, presence=None):
     """Return the sum of counts[i] * values[i, k] over i, for each column k.
 
     The result does not depend on the order of the rows, except if 106 bits are too few to round correctly.
@@ -214,7 +214,7 @@ def weighted_sums(counts, values, seen=None):
         float64, shape (n,): the count of each feature in the message.
     values
         float64, shape (n, K).
-    seen
+    presence
         uint8, shape (n,), or None for all: rows with 0 are skipped.
 
     Returns
@@ -227,8 +227,8 @@ def weighted_sums(counts, values, seen=None):
     cdef uint8_t *mask = NULL
     cdef double *hi
     cdef double *lo
-    if seen is not None:
-        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
+    if presence is not None:
+        mask = <uint8_t *> cnp.PyArray_DATA(checked(presence, cnp.NPY_UINT8, n, "presence"))
     hi = <double *> calloc(2 * columns + 2, sizeof(double))
     if hi == NULL:
         raise MemoryError
@@ -412,7 +412,7 @@ cdef int64_t sum_columns(const int64_t *starts, const index_t *column, const dou
     return -1
 
 
-def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
+def row_sums(indptr, indices, data, values, presence=None, double threshold=NAN):
     """Return `weighted_sums` for each row of a CSR matrix whose columns are the features.
 
     Parameters
@@ -422,7 +422,7 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
         If data is None, all entries are 1.
     values
         float64, shape (columns, K).
-    seen
+    presence
         uint8, shape (columns,), or None for all: columns with 0 are skipped.
     threshold
         If not NaN, data above it count 1 and others 0.
@@ -446,8 +446,8 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     check_rows(starts, rows, entries)
     if data is not None:
         x = <double *> cnp.PyArray_DATA(checked(data, cnp.NPY_FLOAT64, entries, "data"))
-    if seen is not None:
-        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, columns, "seen"))
+    if presence is not None:
+        mask = <uint8_t *> cnp.PyArray_DATA(checked(presence, cnp.NPY_UINT8, columns, "presence"))
     hi = <double *> calloc(2 * width + 2, sizeof(double))
     if hi == NULL:
         raise MemoryError

@@ -67,9 +67,9 @@ cdef inline Py_ssize_t field_name_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t
     return j
 
 
-cdef inline bint is_separator(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+cdef inline bint is_separator(const uint8_t *p, Py_ssize_t length) noexcept nogil:
     """Return True if a line is the separator of an mbox."""
-    return begins(p, left, b"From ", 5) or begins(p, left, b">From ", 6)
+    return begins(p, length, b"From ", 5) or begins(p, length, b">From ", 6)
 
 
 cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes pattern) noexcept:

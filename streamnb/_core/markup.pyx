@@ -434,25 +434,25 @@ cdef enum:  # attributes of an element; the first of several with one name has e
     IS_OPEN = 8
 
 
-cdef int style_by_attribute(Element *e, uint32_t *seen, const uint8_t *name, Py_ssize_t size, const uint8_t *value,
+cdef int style_by_attribute(Element *e, uint32_t *flags, const uint8_t *name, Py_ssize_t size, const uint8_t *value,
                             Py_ssize_t n, bint is_body) except -1:
     """Change an element by one of its attributes other than its style."""
     cdef int32_t background
-    if size == 5 and not seen[0] & SEEN_COLOUR and same(name, b"color", 5):
-        seen[0] |= SEEN_COLOUR
+    if size == 5 and not flags[0] & SEEN_COLOUR and same(name, b"color", 5):
+        flags[0] |= SEEN_COLOUR
         set_colour(e, attribute_colour(value, n))
-    elif size == 7 and not seen[0] & SEEN_BACKGROUND and same(name, b"bgcolor", 7):
-        seen[0] |= SEEN_BACKGROUND
+    elif size == 7 and not flags[0] & SEEN_BACKGROUND and same(name, b"bgcolor", 7):
+        flags[0] |= SEEN_BACKGROUND
         background = attribute_colour(value, n)
         if background != INHERITED:
             e.background = background
-    elif size == 4 and is_body and not seen[0] & SEEN_TEXT and same(name, b"text", 4):
-        seen[0] |= SEEN_TEXT
+    elif size == 4 and is_body and not flags[0] & SEEN_TEXT and same(name, b"text", 4):
+        flags[0] |= SEEN_TEXT
         set_colour(e, attribute_colour(value, n))
     elif size == 4 and same(name, b"href", 4):
         e.kind |= HAS_TARGET
     elif size == 4 and same(name, b"open", 4):
-        seen[0] |= IS_OPEN
+        flags[0] |= IS_OPEN
     elif size == 4 and same(name, b"size", 4):
         e.shrinks = 0
     elif size == 6 and same(name, b"hidden", 6) or size == 7 and same(name, b"popover", 7):
@@ -514,7 +514,7 @@ cdef uint64_t parent_mask(const Element *stack, Py_ssize_t used, uint64_t tag_id
 
 cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
     """Close the elements that a start tag of a kind ends; return the number of open elements."""
-    cdef Py_ssize_t k, kept = used
+    cdef Py_ssize_t k, depth = used
     cdef uint32_t ended, barrier
     if kind & (CELL | TABLE_ROW | ROWS):
         ended = CELL
@@ -524,8 +524,8 @@ cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t ta
             if stack[k].kind & TABLE:
                 break
             if stack[k].kind & ended:
-                kept = k - 1
-        return kept
+                depth = k - 1
+        return depth
     if kind & (ITEM | LINK):
         barrier = SPECIAL if kind & LINK else LIST | TABLE | CELL
         for k in range(used, max(used - MAX_SEARCH, 0), -1):
@@ -571,7 +571,7 @@ cdef struct Value:  # of an attribute
 
 cdef struct StyleSources:  # attributes that style an element, or describe a style sheet
     Value style, class_names, element_id, media, sheet_type
-    uint32_t seen
+    uint32_t flags
 
 
 cdef inline int set_value(Value *value, const uint8_t *p, Py_ssize_t size) noexcept nogil:
@@ -756,7 +756,7 @@ cdef class HiddenText:
         self.stack[self.used].earlier |= element.own
         if element.kind & IS_HIDDEN:
             element.hides = 1
-        elif tag.kind & CLOSED and not element.hides and not sources.seen & IS_OPEN:
+        elif tag.kind & CLOSED and not element.hides and not sources.flags & IS_OPEN:
             element.hides = HIDDEN_IN_DETAILS
         if i < self.n and self.p[i] == c">":
             i += 1
@@ -827,7 +827,7 @@ cdef class HiddenText:
             elif size == 4 and tag.kind & RAW and sources.sheet_type.bytes == NULL and same(name, b"type", 4):
                 set_value(&sources.sheet_type, value, value_size)
             elif 4 <= size <= 7 or size == 10:
-                style_by_attribute(element, &sources.seen, name, size, value, value_size, tag.id == BODY)
+                style_by_attribute(element, &sources.flags, name, size, value, value_size, tag.id == BODY)
 
     cdef inline int style_by_sources(self, Element *element, const Tag *tag, const StyleSources *sources,
                               dict attributes) except -1:

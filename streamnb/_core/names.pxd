@@ -24,8 +24,8 @@ cdef inline void names_free(Names *names) noexcept nogil:
     memset(names, 0, sizeof(Names))
 
 
-cdef inline int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
-    cdef size_t size = names.used + more
+cdef inline int names_reserve(Names *names, Py_ssize_t rows, size_t growth) except -1:
+    cdef size_t size = names.used + growth
     if rows > names.capacity_rows:
         rows = max(rows, names.capacity_rows + names.capacity_rows // 8 + 8)
         names.starts = <uint64_t *> grown(names.starts, rows * sizeof(uint64_t))

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
-Counted = tuple[U64, F64, bytes | None, U32 | None]
+CountedTokens = tuple[U64, F64, bytes | None, U32 | None]
 
 class PairScanner:
     def __init__(
@@ -21,4 +21,4 @@ class PairScanner:
         decode: Callable[[bytes], str],
     ) -> None: ...
     def discard(self) -> None: ...
-    def finish(self) -> Counted: ...
+    def finish(self) -> CountedTokens: ...

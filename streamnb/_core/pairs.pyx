@@ -39,18 +39,18 @@ cdef void set_token_kinds() noexcept:
 set_token_kinds()
 
 
-cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+cdef inline int invisible_size(const uint8_t *p, Py_ssize_t length) noexcept nogil:
     """Return the size in bytes of the invisible character at p, 0 if it is visible.
 
     The characters are those of `classify` in scanner.pyx, except some that belong to one script.
     """
     cdef uint8_t a = p[0], b, c
-    if left < 2 or a < 0xC2:
+    if length < 2 or a < 0xC2:
         return 0
     b = p[1]
     if a < 0xE0:
         return 2 if (a == 0xC2 and b == 0xAD) or (a == 0xCD and b == 0x8F) or (a == 0xD8 and b == 0x9C) else 0
-    if left < 3:
+    if length < 3:
         return 0
     c = p[2]
     if a == 0xE2:
@@ -67,10 +67,10 @@ cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil
         return 3 if b == 0xA0 and 0x8B <= c <= 0x8F else 0
     if a == 0xE3:
         return 3 if b == 0x85 and c == 0xA4 else 0
-    return 4 if a == 0xF3 and b == 0xA0 and left >= 4 else 0
+    return 4 if a == 0xF3 and b == 0xA0 and length >= 4 else 0
 
 
-cdef Py_ssize_t copy_rest(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, uint8_t *to, Py_ssize_t *size, int kind) noexcept nogil:
+cdef Py_ssize_t copy_rest(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, uint8_t *target, Py_ssize_t *size, int kind) noexcept nogil:
     """Copy the rest of a token without invisible characters and NULs; return the position after it.
 
     Bytes after the first `MAX_TOKEN` are skipped.
@@ -87,7 +87,7 @@ cdef Py_ssize_t copy_rest(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, uint8_t 
         if byte_kind != kind:
             break
         if size[0] < MAX_TOKEN:
-            to[size[0]] = lowered(p[i])
+            target[size[0]] = lowered(p[i])
             size[0] += 1
         i += 1
     return i
@@ -143,15 +143,15 @@ cdef class PairScanner:
 
     cdef void drop_repeated(self) noexcept nogil:
         """Drop repeated tokens and pairs."""
-        cdef Py_ssize_t i, kept = 0
+        cdef Py_ssize_t i, distinct = 0
         cdef uint64_t hash, mask = clear_slots(self.slots, self.used)
         snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
         for i in range(self.used):
             hash = self.hashes[i]
             hash = hash if hash else GOLDEN  # 0 marks a free slot
-            self.hashes[kept], self.starts[kept], self.sizes[kept] = hash, self.starts[i], self.sizes[i]
-            kept += enter_hash(self.slots, mask, hash)
-        self.used = kept
+            self.hashes[distinct], self.starts[distinct], self.sizes[distinct] = hash, self.starts[i], self.sizes[i]
+            distinct += enter_hash(self.slots, mask, hash)
+        self.used = distinct
 
     def add(self, bytes data, bytes spans=None):
         """Collect the tokens of a text, without its `hidden_spans`."""
@@ -169,7 +169,7 @@ cdef class PairScanner:
 
     cdef int add_text(self, const uint8_t *p, Py_ssize_t n) except -1:
         cdef Py_ssize_t i = 0, start, size, end
-        cdef uint8_t *to
+        cdef uint8_t *target
         cdef int kind
         while i < n and self.tokens < self.max_tokens:
             kind = token_kind[p[i]]
@@ -181,15 +181,15 @@ cdef class PairScanner:
                 self.text.bytes[self.text.size] = 32
                 self.text.size += 1
             start = self.text.size
-            to = self.text.bytes + start
+            target = self.text.bytes + start
             end = i if kind == LEAD else min(n, i + MAX_TOKEN)
             size = 0
             while i < end and token_kind[p[i]] == kind:
-                to[size] = lowered(p[i])
+                target[size] = lowered(p[i])
                 size += 1
                 i += 1
             if i == end or token_kind[p[i]] == LEAD:
-                i = copy_rest(p, i, n, to, &size, 1 if kind == LEAD else kind)
+                i = copy_rest(p, i, n, target, &size, 1 if kind == LEAD else kind)
                 if size == 0:
                     if self.text.size:
                         self.text.size -= 1
@@ -221,7 +221,7 @@ cdef class PairScanner:
         cdef uint32_t *e
         cdef Py_ssize_t i, size = 0
         cdef bytes names = None
-        cdef uint8_t *to
+        cdef uint8_t *target
         if self.used:
             buffer_room(&self.text, SNB_BEYOND)
             self.drop_repeated()
@@ -236,10 +236,10 @@ cdef class PairScanner:
         ends = new_array(self.used, cnp.NPY_UINT32)
         e = <uint32_t *> cnp.PyArray_DATA(ends)
         names = PyBytes_FromStringAndSize(NULL, size)
-        to = <uint8_t *> PyBytes_AS_STRING(names)
+        target = <uint8_t *> PyBytes_AS_STRING(names)
         size = 0
         for i in range(self.used):
-            memcpy(to + size, self.text.bytes + self.starts[i], self.sizes[i])
+            memcpy(target + size, self.text.bytes + self.starts[i], self.sizes[i])
             size += self.sizes[i]
             e[i] = <uint32_t> size
         self.discard()

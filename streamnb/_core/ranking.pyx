@@ -56,22 +56,22 @@ def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_
     )
 
 
-cdef void times_taken(
-    int64_t *taken, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks
+cdef void count_draws(
+    int64_t *draws, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks
 ) noexcept nogil:
     # Count the blocks that contain each of the n messages; a block may wrap around to the start.
     cdef Py_ssize_t i
     cdef int64_t now = 0
-    memset(taken, 0, 2 * n * sizeof(int64_t))
+    memset(draws, 0, 2 * n * sizeof(int64_t))
     for i in range(blocks):
-        taken[starts[i]] += 1
+        draws[starts[i]] += 1
         if ends[i] < 2 * n:
-            taken[ends[i]] -= 1
+            draws[ends[i]] -= 1
     for i in range(2 * n):
-        now += taken[i]
-        taken[i] = now
+        now += draws[i]
+        draws[i] = now
     for i in range(n):
-        taken[i] += taken[n + i]
+        draws[i] += draws[n + i]
 
 
 def rank_resampled(order, positive, last, starts, ends, shares):
@@ -114,22 +114,22 @@ def rank_resampled(order, positive, last, starts, ends, shares):
     cdef int64_t *out_downs = <int64_t *> cnp.PyArray_DATA(downs)
     cdef int64_t *out_wrong = <int64_t *> cnp.PyArray_DATA(wrong)
     cdef int64_t *out_below = <int64_t *> cnp.PyArray_DATA(below)
-    cdef int64_t *taken = <int64_t *> grown(NULL, 2 * n * sizeof(int64_t))
+    cdef int64_t *draws = <int64_t *> grown(NULL, 2 * n * sizeof(int64_t))
     cdef Py_ssize_t i, j, k
     cdef int64_t higher, lower, all_lower, ups_here, downs_here, pairs
     with nogil:
         for i in range(m):
-            times_taken(taken, n, begins + i * b, stops + i * b, b)
+            count_draws(draws, n, begins + i * b, stops + i * b, b)
             all_lower = 0
             for j in range(n):
-                all_lower += 0 if up[j] else taken[message[j]]
+                all_lower += 0 if up[j] else draws[message[j]]
             higher = lower = ups_here = downs_here = pairs = 0
             k = 0  # shares ascend, so thresholds are found from the last share to the first
             for j in range(n):
                 if up[j]:
-                    ups_here += taken[message[j]]
+                    ups_here += draws[message[j]]
                 else:
-                    downs_here += taken[message[j]]
+                    downs_here += draws[message[j]]
                 if not end[j]:
                     continue
                 higher += ups_here
@@ -140,5 +140,5 @@ def rank_resampled(order, positive, last, starts, ends, shares):
                     out_below[i * t + t - 1 - k] = higher
                     k += 1
             out_ups[i], out_downs[i], out_wrong[i] = higher, lower, pairs
-    free(taken)
+    free(draws)
     return ups, downs, wrong, below

@@ -27,7 +27,7 @@ cdef enum:
 cdef class Scanner:
     cdef Key key
     cdef bint casefold, by_character, urls, keep_names, mark_invisible
-    cdef double[MOST_STEPS] more  # increment of a token's count, by its count so far
+    cdef double[MOST_STEPS] increments  # increment of a token's count, by its count so far
     cdef Py_ssize_t shortest, longest
     cdef int first, last
     cdef uint8_t[256] ascii  # class by byte; 0 beyond ASCII
@@ -52,10 +52,10 @@ cdef class Scanner:
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
                   Py_ssize_t room=*) except -1
     cdef int push(self, Py_ssize_t start, const uint8_t *prefix, Py_ssize_t prefix_size) except -1
-    cdef int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1
+    cdef int put_character(self, uint32_t point, uint32_t properties, const uint8_t *p, int size) except -1
     cdef Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil
     cdef int put_ascii(self, const uint8_t *p, Py_ssize_t n, Py_ssize_t room) except -1
-    cdef int kind_at(self, const uint8_t *p, Py_ssize_t left, uint32_t *point, uint32_t *known, int *size) except -1
+    cdef int kind_at(self, const uint8_t *p, Py_ssize_t length, uint32_t *point, uint32_t *properties, int *size) except -1
     cdef int scan_words(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size, bint urls) except -1
     cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1
     cdef Py_ssize_t url_after(self, const uint8_t *p, Py_ssize_t begin, Py_ssize_t i, Py_ssize_t n) noexcept nogil

@@ -182,7 +182,7 @@ cdef class Scanner:
         self.first = first
         self.last = last
         for c in range(MOST_STEPS):
-            self.more[c] = 0.0 if binary else ldexp(1.0, 1 - c) if sublinear else 1.0
+            self.increments[c] = 0.0 if binary else ldexp(1.0, 1 - c) if sublinear else 1.0
         for c in range(128):
             self.ascii[c] = classify(c) >> 24 & 7
         for character in inner:
@@ -245,7 +245,7 @@ cdef class Scanner:
         while self.slots[slot]:
             if self.fingerprints[self.slots[slot] - 1] == hash:
                 count = &self.counts[self.slots[slot] - 1]
-                count[0] += self.more[<int> min(count[0], <double> (MOST_STEPS - 1))]
+                count[0] += self.increments[<int> min(count[0], <double> (MOST_STEPS - 1))]
                 return 0
             slot = (slot + 1) & (self.slot_count - 1)
         if self.used == self.capacity:
@@ -289,22 +289,22 @@ cdef class Scanner:
                 oldest += 1
         return 0
 
-    cdef int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
+    cdef int put_character(self, uint32_t point, uint32_t properties, const uint8_t *p, int size) except -1:
         """Append one character to the line, folded if `casefold`."""
         if point == 0xFFFD:  # possibly an invalid byte
             buffer_put(&self.line, b"\xef\xbf\xbd", 3)
-        elif known & IS_STYLED:
-            character = chr(known & 0x1FFFFF if self.mark_invisible else point)
+        elif properties & IS_STYLED:
+            character = chr(properties & 0x1FFFFF if self.mark_invisible else point)
             encoded = (character.casefold() if self.casefold else character).encode()
             buffer_put(&self.line, PyBytes_AS_STRING(encoded), len(encoded))
-        elif not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
+        elif not self.casefold or point == (properties & 0x1FFFFF) and not properties & FOLDS_TO_SEVERAL:
             buffer_put(&self.line, p, size)
-        elif known & FOLDS_TO_SEVERAL:
+        elif properties & FOLDS_TO_SEVERAL:
             folded = chr(point).casefold().encode()
             buffer_put(&self.line, PyBytes_AS_STRING(folded), len(folded))
         else:
             buffer_room(&self.line, 4)
-            self.line.size += encode_utf8(known & 0x1FFFFF, self.line.bytes + self.line.size)
+            self.line.size += encode_utf8(properties & 0x1FFFFF, self.line.bytes + self.line.size)
         return 0
 
     cdef Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
@@ -326,26 +326,26 @@ cdef class Scanner:
         self.line.size += n
         return 0
 
-    cdef int kind_at(self, const uint8_t *p, Py_ssize_t left, uint32_t *point, uint32_t *known, int *size) except -1:
+    cdef int kind_at(self, const uint8_t *p, Py_ssize_t length, uint32_t *point, uint32_t *properties, int *size) except -1:
         cdef uint32_t c = p[0]
         if c < 128:
             point[0] = c
             size[0] = 1
-            known[0] = characters[c]
+            properties[0] = characters[c]
             return self.ascii[c]
-        c = decode_utf8(p, left, size)
+        c = decode_utf8(p, length, size)
         point[0] = c
         if 0xD800 <= c < 0xE000:  # a lone surrogate, from a str that is not valid text
-            known[0] = c
+            properties[0] = c
             return BREAK
-        known[0] = characters[c]
-        if known[0] == 0:
-            known[0] = classify(c)
-        return known[0] >> 24 & 7
+        properties[0] = characters[c]
+        if properties[0] == 0:
+            properties[0] = classify(c)
+        return properties[0] >> 24 & 7
 
     cdef int scan_words(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size, bint urls) except -1:
         cdef Py_ssize_t i = 0, begin, start, length, ahead
-        cdef uint32_t point = 0, known = 0, enclosed
+        cdef uint32_t point = 0, properties = 0, enclosed
         cdef int size = 0, kind
         # Without folding and n-grams a token is a slice of the text.
         cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split, is_dropped, is_foreign
@@ -356,7 +356,7 @@ cdef class Scanner:
                 i += 1
             if i >= n:
                 break
-            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            kind = self.kind_at(p + i, n - i, &point, &properties, &size)
             if kind == IDEOGRAPH:
                 i = self.scan_ideographs(p, i, n, prefix, prefix_size)
                 continue
@@ -368,7 +368,7 @@ cdef class Scanner:
             begin = i
             start = self.line.size
             length = 0
-            enclosed = known & IS_ENCLOSED
+            enclosed = properties & IS_ENCLOSED
             as_it_stands = plain
             invisible = split = is_dropped = is_foreign = False
             while True:
@@ -384,7 +384,7 @@ cdef class Scanner:
                     is_dropped = kind == HIDDEN or (
                         kind == MARK and self.mark_invisible and (is_dropped or p[i - 1] < 128))
                     is_foreign = is_foreign or FIRST_GREEK <= point < LAST_ARMENIAN
-                    if as_it_stands and (is_dropped or known & IS_STYLED):  # the remaining token must be copied
+                    if as_it_stands and (is_dropped or properties & IS_STYLED):  # the remaining token must be copied
                         as_it_stands = False
                         buffer_put(&self.line, p + begin, i - begin)
                     if kind == HIDDEN:
@@ -394,12 +394,12 @@ cdef class Scanner:
                     if not is_dropped:
                         length += 1
                         if length <= self.longest and not as_it_stands:
-                            self.put_character(point, known, p + i, size)
+                            self.put_character(point, properties, p + i, size)
                     i += size
                 if i >= n:
                     break
-                kind = self.kind_at(p + i, n - i, &point, &known, &size)
-                if kind == WORD and known & IS_ENCLOSED != enclosed:
+                kind = self.kind_at(p + i, n - i, &point, &properties, &size)
+                if kind == WORD and properties & IS_ENCLOSED != enclosed:
                     break  # a flag or a sign beside a word
                 if kind == WORD or kind == MARK or kind == HIDDEN:
                     split = split or (invisible and kind == WORD)
@@ -409,9 +409,9 @@ cdef class Scanner:
                 if p[i + 1] < 128:
                     ahead = self.ascii[p[i + 1]]
                 else:
-                    ahead = self.kind_at(p + i + 1, n - i - 1, &point, &known, &size)
+                    ahead = self.kind_at(p + i + 1, n - i - 1, &point, &properties, &size)
                     point = p[i]
-                    known = characters[point]
+                    properties = characters[point]
                     size = 1
                 if ahead != WORD:
                     break
@@ -436,10 +436,10 @@ cdef class Scanner:
     cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
         """Count the pairs of adjacent ideographs in a run, or a single ideograph; return its end."""
         cdef Py_ssize_t before = i, start = 0, length = 0
-        cdef uint32_t point = 0, known = 0
+        cdef uint32_t point = 0, properties = 0
         cdef int size = 0, before_size = 0, kind
         while i < n:
-            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            kind = self.kind_at(p + i, n - i, &point, &properties, &size)
             if kind == HIDDEN:
                 i += size
                 continue
@@ -477,11 +477,11 @@ cdef class Scanner:
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
         """Count the host, its parent domains, the words of the path, and the addresses in it; return the end."""
         cdef Py_ssize_t end = i, words, line
-        cdef uint32_t point = 0, known = 0
+        cdef uint32_t point = 0, properties = 0
         cdef int size = 1, kind
         while end < n and p[end] > 32 and p[end] != c'"' and p[end] != c"<" and p[end] != c">" and p[end] != c"`":
             if p[end] >= 128:
-                kind = self.kind_at(p + end, n - end, &point, &known, &size)
+                kind = self.kind_at(p + end, n - end, &point, &properties, &size)
                 if (kind == BREAK or kind == SPACE) and point != 0xFFFD:  # such as the full stop of Chinese
                     break
                 end += size
@@ -558,35 +558,35 @@ cdef class Scanner:
 
     cdef int scan_characters(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
         """Count n-grams of characters; a run of white space is read as one space."""
-        cdef Py_ssize_t i = 0, seen = 0
-        cdef uint32_t point = 0, known = 0
+        cdef Py_ssize_t i = 0, characters_read = 0
+        cdef uint32_t point = 0, properties = 0
         cdef int size = 0, kind, k
         cdef bint gap = False
         self.line.size = 0
         while i < n:
-            kind = self.kind_at(p + i, n - i, &point, &known, &size)
+            kind = self.kind_at(p + i, n - i, &point, &properties, &size)
             if kind == HIDDEN or (kind == SPACE and gap):
                 i += size
                 continue
             gap = kind == SPACE
             if self.line.size > 65536:
-                k = <int> min(seen, self.last)
-                point = <uint32_t> self.starts[(seen - k) % MAX_NGRAM]
+                k = <int> min(characters_read, self.last)
+                point = <uint32_t> self.starts[(characters_read - k) % MAX_NGRAM]
                 memmove(self.line.bytes, self.line.bytes + point, self.line.size - point)
                 self.line.size -= point
                 while k > 0:
-                    self.starts[(seen - k) % MAX_NGRAM] -= point
+                    self.starts[(characters_read - k) % MAX_NGRAM] -= point
                     k -= 1
-                self.kind_at(p + i, n - i, &point, &known, &size)
-            self.starts[seen % MAX_NGRAM] = self.line.size
-            seen += 1
+                self.kind_at(p + i, n - i, &point, &properties, &size)
+            self.starts[characters_read % MAX_NGRAM] = self.line.size
+            characters_read += 1
             if gap:
                 buffer_put(&self.line, b" ", 1)
             else:
-                self.put_character(point, known, p + i, size)
-            for k in range(self.first, min(self.last, seen) + 1):
-                self.emit(self.line.bytes + self.starts[(seen - k) % MAX_NGRAM],
-                          self.line.size - self.starts[(seen - k) % MAX_NGRAM], prefix, prefix_size)
+                self.put_character(point, properties, p + i, size)
+            for k in range(self.first, min(self.last, characters_read) + 1):
+                self.emit(self.line.bytes + self.starts[(characters_read - k) % MAX_NGRAM],
+                          self.line.size - self.starts[(characters_read - k) % MAX_NGRAM], prefix, prefix_size)
             i += size
         return 0
 

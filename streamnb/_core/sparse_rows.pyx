@@ -131,11 +131,11 @@ cdef class SparseRows:
                 above = middle
         return below
 
-    cdef inline Py_ssize_t copy(self, Py_ssize_t start, Py_ssize_t end, SparseRows target, Py_ssize_t at) noexcept nogil:
+    cdef inline Py_ssize_t copy(self, Py_ssize_t start, Py_ssize_t end, SparseRows target, Py_ssize_t position) noexcept nogil:
         """Copy entries to index `at` of other rows, and return the index after them."""
-        memcpy(target.k + at, self.k + start, (end - start) * sizeof(uint32_t))
-        memcpy(target.c + at, self.c + start, (end - start) * sizeof(double))
-        return at + end - start
+        memcpy(target.k + position, self.k + start, (end - start) * sizeof(uint32_t))
+        memcpy(target.c + position, self.c + start, (end - start) * sizeof(double))
+        return position + end - start
 
     def __len__(self):
         return self.n
@@ -165,19 +165,19 @@ cdef class SparseRows:
         """Return the rows with these indices, int64; -1 stands for an empty row."""
         cdef Py_ssize_t i, n = len(rows), total = 0
         cdef int64_t *r = <int64_t *> cnp.PyArray_DATA(checked(rows, cnp.NPY_INT64, n, "rows"))
-        cdef SparseRows taken
+        cdef SparseRows selection
         for i in range(n):
             if not -1 <= r[i] < self.n:
                 raise IndexError(f"row {r[i]} of {self.n}")
             if r[i] >= 0:
                 total += self.e[r[i]] - self.start(r[i])
-        taken = empty_rows(n, total)
+        selection = empty_rows(n, total)
         total = 0
         for i in range(n):
             if r[i] >= 0:
-                total = self.copy(self.start(r[i]), self.e[r[i]], taken, total)
-            taken.e[i] = total
-        return taken
+                total = self.copy(self.start(r[i]), self.e[r[i]], selection, total)
+            selection.e[i] = total
+        return selection
 
     def column(self, uint32_t k):
         """Return the counts of class k, float64 (n,)."""
@@ -191,22 +191,22 @@ cdef class SparseRows:
 
     def with_column(self, uint32_t k, column):
         """Return the rows with other counts of class k, float64 (n,)."""
-        cdef Py_ssize_t i, j, at = 0
+        cdef Py_ssize_t i, j, position = 0
         cdef double *x = <double *> cnp.PyArray_DATA(checked(column, cnp.NPY_FLOAT64, self.n, "column"))
         cdef SparseRows wider = empty_rows(self.n, len(self.counts) + self.n)
         for i in range(self.n):
             j = self.lower_bound(i, k)
-            at = self.copy(self.start(i), j, wider, at)
+            position = self.copy(self.start(i), j, wider, position)
             if x[i] != 0:
-                wider.k[at], wider.c[at] = k, x[i]
-                at += 1
-            at = self.copy(j + (j < <Py_ssize_t> self.e[i] and self.k[j] == k), self.e[i], wider, at)
-            wider.e[i] = at
-        return SparseRows(wider.ends, wider.classes[:at], wider.counts[:at])
+                wider.k[position], wider.c[position] = k, x[i]
+                position += 1
+            position = self.copy(j + (j < <Py_ssize_t> self.e[i] and self.k[j] == k), self.e[i], wider, position)
+            wider.e[i] = position
+        return SparseRows(wider.ends, wider.classes[:position], wider.counts[:position])
 
     def with_rows(self, rows, SparseRows other):
         """Return the rows, of which those with these indices (int64) come from `other`."""
-        cdef Py_ssize_t i, n = len(rows), at = 0
+        cdef Py_ssize_t i, n = len(rows), position = 0
         cdef int64_t *r = <int64_t *> cnp.PyArray_DATA(checked(rows, cnp.NPY_INT64, n, "rows"))
         cdef cnp.ndarray sources = np.full(self.n, -1)
         cdef int64_t *s = <int64_t *> cnp.PyArray_DATA(sources)
@@ -217,11 +217,11 @@ cdef class SparseRows:
             s[r[i]] = i
         for i in range(self.n):
             if s[i] < 0:
-                at = self.copy(self.start(i), self.e[i], joined, at)
+                position = self.copy(self.start(i), self.e[i], joined, position)
             else:
-                at = other.copy(other.start(s[i]), other.e[s[i]], joined, at)
-            joined.e[i] = at
-        return SparseRows(joined.ends, joined.classes[:at], joined.counts[:at])
+                position = other.copy(other.start(s[i]), other.e[s[i]], joined, position)
+            joined.e[i] = position
+        return SparseRows(joined.ends, joined.classes[:position], joined.counts[:position])
 
     def log_likelihood_grid(
         self, counts, list totals, Py_ssize_t features, double alpha, list factors, bint unseen=False,
@@ -286,25 +286,25 @@ cdef Block opened(bytes content, Py_ssize_t classes) except *:
     return block
 
 
-cdef Py_ssize_t read_row(Block *block, Py_ssize_t row, Py_ssize_t classes, SparseRows cells, Py_ssize_t at) except -1:
+cdef Py_ssize_t read_row(Block *block, Py_ssize_t row, Py_ssize_t classes, SparseRows cells, Py_ssize_t position) except -1:
     """Read the next row of a block to the entries from index `at`, and return the index after them."""
-    cdef Py_ssize_t k, first = at, size = snb_count_size[block.kind]
+    cdef Py_ssize_t k, first = position, size = snb_count_size[block.kind]
     cdef uint16_t entry_class
     if not block.is_sparse:
         for k in range(block.numbers):
-            cells.k[at], cells.c[at] = <uint32_t> k, snb_read_count(block.counts, block.kind)
-            at += cells.c[at] != 0
+            cells.k[position], cells.c[position] = <uint32_t> k, snb_read_count(block.counts, block.kind)
+            position += cells.c[position] != 0
             block.counts += size
-        return at
+        return position
     while block.numbers and block.counts[0] == row:
         entry_class = <uint16_t> snb_load(block.counts + 1, sizeof(uint16_t))
-        if entry_class >= classes or (at > first and entry_class <= cells.k[at - 1]):
+        if entry_class >= classes or (position > first and entry_class <= cells.k[position - 1]):
             raise ValueError("an entry of a block has a wrong class")
-        cells.k[at], cells.c[at] = entry_class, snb_read_count(block.counts + 3, block.kind)
-        at += cells.c[at] != 0
+        cells.k[position], cells.c[position] = entry_class, snb_read_count(block.counts + 3, block.kind)
+        position += cells.c[position] != 0
         block.counts += size + 3
         block.numbers -= 1
-    return at
+    return position
 
 
 def read_blocks(list blocks, Py_ssize_t classes):
@@ -320,7 +320,7 @@ def read_blocks(list blocks, Py_ssize_t classes):
     ValueError, TypeError
         If a block is damaged, or has more classes.
     """
-    cdef Py_ssize_t b, row, n = len(blocks), at = 0, times_size
+    cdef Py_ssize_t b, row, n = len(blocks), position = 0, times_size
     cdef cnp.ndarray keys = np.zeros(n * ROWS, np.uint64), usage = np.zeros((n * ROWS, 2), np.uint32)
     cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
     cdef uint32_t *u = <uint32_t *> cnp.PyArray_DATA(usage)
@@ -329,8 +329,8 @@ def read_blocks(list blocks, Py_ssize_t classes):
     for b in range(n):
         if blocks[b] is not None:
             block = opened(<bytes?> blocks[b], classes)
-            at += block.numbers if block.is_sparse else block.numbers * ROWS
-    cells, at = empty_rows(n * ROWS, at + 1), 0  # `read_row` can write a zero behind the last entry
+            position += block.numbers if block.is_sparse else block.numbers * ROWS
+    cells, position = empty_rows(n * ROWS, position + 1), 0  # `read_row` can write a zero behind the last entry
     for b in range(n):
         if blocks[b] is not None:
             block = opened(blocks[b], classes)
@@ -340,12 +340,12 @@ def read_blocks(list blocks, Py_ssize_t classes):
                 f[b * ROWS + row] = snb_load(block.keys + 8 * row, 8)
                 u[0] = <uint32_t> snb_load(block.times + row * times_size, times_size)
                 u[1] = <uint32_t> snb_load(block.days + 2 * row, 2)
-                at = read_row(&block, row, classes, cells, at)
+                position = read_row(&block, row, classes, cells, position)
             u += 2
-            cells.e[b * ROWS + row] = at
+            cells.e[b * ROWS + row] = position
         if blocks[b] is not None and block.is_sparse and block.numbers:
             raise ValueError("the entries of a block are not sorted")
-    return keys, usage, SparseRows(cells.ends, cells.classes[:at], cells.counts[:at])
+    return keys, usage, SparseRows(cells.ends, cells.classes[:position], cells.counts[:position])
 
 
 cdef bytes written_block(

@@ -415,13 +415,13 @@ cdef inline void table_free(Table *t) noexcept nogil:
     table_free_rows(t)
 
 
-cdef inline int table_room(Table *t, Py_ssize_t more) except -1:
+cdef inline int table_room(Table *t, Py_ssize_t growth) except -1:
     """Allocate room for more rows."""
     cdef Py_ssize_t last, held, room
-    if t.rows + more >= MAX_NAMES:
+    if t.rows + growth >= MAX_NAMES:
         raise MemoryError("a count table holds at most 2^32 - 2 features")
     t.stride = table_stride(t.width)
-    while t.rows + more > t.capacity:
+    while t.rows + growth > t.capacity:
         last, held = t.capacity >> BLOCK_BITS, t.capacity & (BLOCK - 1)
         room = min(t.capacity // 8 + 8, BLOCK - held)
         if held == 0:

@@ -35,7 +35,7 @@ from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel, check_feedback
-from streamnb.parameters import Converted, ParametersMixin, parameter, parameter_class
+from streamnb.parameters import ConvertedParameter, ParametersMixin, parameter, parameter_class
 from streamnb.scores import best_index, log_odds, probabilities
 from streamnb.storage import label_to_json
 
@@ -55,7 +55,7 @@ _LABEL = Constraint(
 )
 
 
-class _Counted(NamedTuple):
+class _LastFeatures(NamedTuple):
     """The features of a message, and the tokenizers that computed them."""
 
     message: str | bytes
@@ -79,7 +79,7 @@ class DecisionParameters:
     """
 
     positive: Label = parameter(_LABEL, "formula", default="spam")
-    costs: Converted[Sequence[float], Costs] = parameter(COSTS, "formula", default=Costs())
+    costs: ConvertedParameter[Sequence[float], Costs] = parameter(COSTS, "formula", default=Costs())
     on: str | None = parameter(Text(none=True), "formula", default=None)
 
 
@@ -111,7 +111,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     [('free', 0.83), ('offer', 0.83), ('lunch', -0.56)]
     """
 
-    tokenizer: Converted[
+    tokenizer: ConvertedParameter[
         ScanningTransformer | Views | Callable[[str], Iterable[Any]], ScanningTransformer | Views
     ] = parameter(TOKENIZER, "counts", default=None)
     model: TextModel = parameter(has_method("views_of", "a model of texts"), "counts", default=None)
@@ -120,7 +120,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_counted")
     # Columns of the table that the commands trained the classifier on; None for other data.
     data_format: DataFormat | None = None
-    _counted: _Counted | None = None
+    _counted: _LastFeatures | None = None
 
     def _on_change(self, name: str) -> None:
         if name == "costs":
@@ -161,7 +161,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         if last and is_last and (last.tokenizers, last.versions) == (tokenizers, versions):
             return last.features
         features = self.count(x)
-        self._counted = _Counted(message, list(tokenizers), versions, features)
+        self._counted = _LastFeatures(message, list(tokenizers), versions, features)
         return features
 
     @property

@@ -188,7 +188,12 @@ class Verdict:
         >>> verdict.to_html("Free <b>")[:65]
         '<p><span style="background:rgba(0,120,60,0.40)">Free</span> &lt;b'
         """
-        from streamnb.markup import Html, Tinted, html_table, tint_text  # here: for notebooks only
+        from streamnb.markup import (
+            Html,
+            TintedCell,
+            html_table,
+            tint_text,
+        )  # here: for notebooks only
 
         labels = list(self.probabilities)
         unsure = ", unsure" if self.unsure or not self.ready else ""
@@ -202,7 +207,7 @@ class Verdict:
             ["word", "evidence", *(f"in {label}" for label in labels)],
             [
                 (
-                    Tinted(feature_name(reason.feature), reason.log_odds),
+                    TintedCell(feature_name(reason.feature), reason.log_odds),
                     self.side(reason.log_odds),
                     *(float(reason.counts.get(label, 0)) for label in labels),
                 )

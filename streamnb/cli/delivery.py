@@ -10,7 +10,7 @@ from streamnb.cli import options
 from streamnb.errors import StreamNBError
 
 
-class _Passing(options.MailCommand):
+class _PassingCommand(options.MailCommand):
     """A command that copies the message even if its options are wrong."""
 
     usage_status = 75
@@ -45,7 +45,7 @@ def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     return text
 
 
-@click.command("filter", cls=_Passing)
+@click.command("filter", cls=_PassingCommand)
 @click.option(
     "--strict",
     is_flag=True,

@@ -295,12 +295,12 @@ def _close_options(name: str, ctx: click.Context | None) -> list[str]:
     return get_close_matches(f"--{letters}", options, 2, cutoff=0.7)
 
 
-class _Terminated(SystemExit):
+class _Termination(SystemExit):
     """Raised on SIGTERM, so handlers remove partial files before the exit."""
 
 
 def _on_sigterm(*_: Any) -> None:
-    raise _Terminated
+    raise _Termination
 
 
 def _prepare_process() -> None:
@@ -366,7 +366,7 @@ def main() -> None:
         status = commands(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except _Terminated:
+    except _Termination:
         _end_by_sigterm()
         raise
     except (BrokenPipeError, SystemExit) as error:

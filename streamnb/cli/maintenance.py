@@ -17,7 +17,7 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError, message_cou
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.transfer.ledger_export import MergeResult
-    from streamnb.mailbox.undo import Redone
+    from streamnb.mailbox.undo import RedoCounts
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 
@@ -205,7 +205,13 @@ def undo(
       streamnb undo --last
       streamnb undo --redo
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.undo import LabelledMessage, Undone, labels_since, last_learned, moment_of
+    from streamnb.mailbox.undo import (
+        LabelledMessage,
+        UndoCounts,
+        labels_since,
+        last_learned,
+        moment_of,
+    )
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
@@ -217,7 +223,7 @@ def undo(
             return
         if last is not None:
             since_s = last_learned(mailbox, last)
-        done = Undone(0, 0, 0)
+        done = UndoCounts(0, 0, 0)
         labels: list[LabelledMessage] = []
         if since_s is not None:
             moment = since_s if last is not None else moment_of(mailbox, since_s)
@@ -250,7 +256,7 @@ def undo(
         click.echo(f"... and {done.unlearned - len(labels):,} more")
 
 
-def _print_redone(redone: Redone, as_json: bool) -> None:
+def _print_redone(redone: RedoCounts, as_json: bool) -> None:
     text = f"{redone.learned:,} labels learned again, {redone.removed:,} earlier ones removed again"
     options.echo_result(
         as_json, redone._asdict(), text if any(redone) else "there is nothing to redo"

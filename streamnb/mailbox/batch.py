@@ -42,7 +42,7 @@ class LabelledMessage(NamedTuple):
 MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]
 
 
-class Counted(NamedTuple):
+class MessageFeatures(NamedTuple):
     """A message's features, the classifier that computed them, and the site's opinion."""
 
     features: Any
@@ -50,7 +50,7 @@ class Counted(NamedTuple):
     classifier: Classifier
 
 
-class _Prepared(NamedTuple):
+class _PreparedExample(NamedTuple):
     """A labelled message with its digest and features.
 
     The features are None if the message is already learned with this label.
@@ -58,7 +58,7 @@ class _Prepared(NamedTuple):
 
     example: LabelledMessage
     key: bytes
-    counted: Counted | None
+    counted: MessageFeatures | None
 
     def views(self) -> Sequence[TokenCounts]:
         """Return the message's features by view, () if they are not needed."""
@@ -95,7 +95,7 @@ def learn_many(
 
 def _learned_by_command(
     mailbox: StoredClassifier,
-    items: Sequence[_Prepared],
+    items: Sequence[_PreparedExample],
     labelled_by: str,
     source: str,
     start: float | None,
@@ -142,26 +142,26 @@ def learn_batch(
 
 def _prepare(
     mailbox: StoredClassifier, labelled: MessageAndLabel, search_ledger: bool
-) -> _Prepared:
+) -> _PreparedExample:
     """Prepare a labelled message; with `search_ledger`, compute no features of a known message."""
     example = LabelledMessage(*labelled)
     example = example._replace(label=check_label(example.label))
     key = digest(example.message)
     check_origin(HUMAN, example.source or "")
     if search_ledger and mailbox.has_learned(key, example.label):
-        return _Prepared(example, key, None)
-    return _Prepared(example, key, counted_by(mailbox, example.message))
+        return _PreparedExample(example, key, None)
+    return _PreparedExample(example, key, counted_by(mailbox, example.message))
 
 
-def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
+def counted_by(mailbox: StoredClassifier, message: bytes) -> MessageFeatures:
     """Return the features of a message, the site's opinion, and the classifier."""
     site = None if mailbox.base is None else mailbox.base.opinion(message)
-    return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
+    return MessageFeatures(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
 def _prepare_all(
     mailbox: StoredClassifier, examples: Iterable[MessageAndLabel]
-) -> Iterator[_Prepared]:
+) -> Iterator[_PreparedExample]:
     """Prepare labelled messages.
 
     Users often learn a folder again, and a query of the ledger takes a tenth of the time of
@@ -176,9 +176,11 @@ def _prepare_all(
 
 def _prepared_groups(
     mailbox: StoredClassifier, examples: Iterable[MessageAndLabel]
-) -> Iterator[list[_Prepared]]:
+) -> Iterator[list[_PreparedExample]]:
     ready = _prepare_all(mailbox, examples)
-    return group_items(mailbox, ready, _Prepared.views, lambda item: len(item.example.message))
+    return group_items(
+        mailbox, ready, _PreparedExample.views, lambda item: len(item.example.message)
+    )
 
 
 def group_items(
@@ -223,12 +225,12 @@ def group_items(
 
 
 def _learned_within(
-    mailbox: StoredClassifier, items: Sequence[_Prepared], labelled_by: str, source: str
+    mailbox: StoredClassifier, items: Sequence[_PreparedExample], labelled_by: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
     labels_by_digest = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
 
-    def is_current(item: _Prepared) -> bool:
+    def is_current(item: _PreparedExample) -> bool:
         # Another process may have unlearned the message, or set another classifier, since the
         # features were computed.
         if item.counted is None:
@@ -242,7 +244,7 @@ def _learned_within(
     coming: list[Label] = []  # classes that can be learned before the next message
     outcomes: list[Outcome] = []
 
-    def adds(item: _Prepared) -> bool:
+    def adds(item: _PreparedExample) -> bool:
         label = of_known((*mailbox.labels, *coming), item.example.label)
         if item.key not in labels_by_digest and label not in coming:
             coming.append(label)
@@ -250,7 +252,7 @@ def _learned_within(
         labels_by_digest[item.key] = label
         return same
 
-    def learn(item: _Prepared) -> None:
+    def learn(item: _PreparedExample) -> None:
         example = item.example
         message_source = example.source or source
 
@@ -263,7 +265,7 @@ def _learned_within(
             )
         )
 
-    in_order(mailbox, items, adds, _Prepared.views, learn)
+    in_order(mailbox, items, adds, _PreparedExample.views, learn)
     return outcomes
 
 

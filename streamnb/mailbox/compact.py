@@ -25,7 +25,7 @@ _REPACK_ROWS = 1000  # rows to repack per transaction, which takes about .5 s
 _MAX_HOLES = 0.1
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     """The numbers of rows and features that `compact` dropped.
 
     Attributes
@@ -53,7 +53,7 @@ def compact(
     rare_days: float | None = 180,
     ledger: float | None = None,
     dry_run: bool = False,
-) -> Compacted:
+) -> CompactionResult:
     """Drop old features and rows in parts. Other processes can learn between two parts.
 
     Each part is a transaction, so you can interrupt compaction at any time. Committed parts stay
@@ -84,7 +84,7 @@ def compact(
             _do_part(mailbox, partial(_lay_out, mailbox))
         _repack(mailbox, by_place=True)
         mailbox.database.shrink()
-    return Compacted(dropped, retired, history, before, mailbox.database.size())
+    return CompactionResult(dropped, retired, history, before, mailbox.database.size())
 
 
 def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:

@@ -15,7 +15,7 @@ from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 from streamnb.naive_bayes.text_model import check_feedback
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.undo import Undone
+    from streamnb.mailbox.undo import UndoCounts
 
 
 class Mailbox(StoredClassifier):
@@ -219,7 +219,7 @@ class Mailbox(StoredClassifier):
             _, labelled_by, source = current
             return self.ledger.labels_of([key], self.labels)[key], str(labelled_by), str(source)
 
-    def undo(self, since: float, dry_run: bool = False) -> Undone:
+    def undo(self, since: float, dry_run: bool = False) -> UndoCounts:
         """Restore the state at a time in seconds since 1970 (`streamnb.mailbox.undo`)."""
         from streamnb.mailbox.undo import undo  # here: classifying needs none
 

@@ -79,7 +79,7 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
     return len(learned.receipts)
 
 
-class _Learned(NamedTuple):
+class _RebuiltModel(NamedTuple):
     """The rebuilt model in memory, each feature's number of messages by view, and the receipts."""
 
     model: TextModel
@@ -108,7 +108,7 @@ def _signature(mailbox: StoredClassifier) -> Any:
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
 
-def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
+def _catch_up(mailbox: StoredClassifier, learned: _RebuiltModel) -> bool:
     """Apply the changes that other processes committed meanwhile. Return False if it cannot."""
     active = set(mailbox.ledger.numbers(_IS_ACTIVE_MESSAGE))
     removed_ids = learned.receipts.keys() - active
@@ -125,11 +125,11 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
     return True
 
 
-def _train_again(mailbox: StoredClassifier, progress: Progress) -> _Learned:
+def _train_again(mailbox: StoredClassifier, progress: Progress) -> _RebuiltModel:
     """Return a model that learned all messages, in mixed order, in memory."""
     mailbox.check_places()  # without this check, damaged content of blocks would be learned
     model = mailbox.untrained_model()
-    learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
+    learned = _RebuiltModel(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_ACTIVE_SUM):
         _copy_other_counts(mailbox, learned)
     for number in progress(_mixed_order(mailbox)):
@@ -137,7 +137,7 @@ def _train_again(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     return learned
 
 
-def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
+def _learn(mailbox: StoredClassifier, learned: _RebuiltModel, number: int) -> None:
     row = mailbox.ledger.row(number)
     views = row.tokens or ()
     message = learned.model.join_views(views)
@@ -146,7 +146,7 @@ def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
     learned.receipts[number] = receipt
 
 
-def _copy_other_counts(mailbox: StoredClassifier, learned: _Learned) -> None:
+def _copy_other_counts(mailbox: StoredClassifier, learned: _RebuiltModel) -> None:
     """Copy the mailbox's counts to the model, without the messages that can be learned again."""
     model = learned.model
     for member, message_counts, counts in zip(
@@ -172,7 +172,7 @@ def _mixed_order(mailbox: StoredClassifier) -> list[int]:
     return mailbox.ledger.numbers(_IS_ACTIVE_MESSAGE, order=f"{place}, label, id")
 
 
-def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
+def _swap(mailbox: StoredClassifier, learned: _RebuiltModel) -> None:
     """Replace counts, state and receipts by those of a model, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(

@@ -133,7 +133,7 @@ _PROBES = 20_000  # number of consecutive ids to try without a readable page
 _ANY_CLASS = 1 << 16  # larger than the number of classes of any database
 
 
-class Recovered(NamedTuple):
+class RecoveryResult(NamedTuple):
     """The result of a recovery.
 
     Attributes
@@ -150,7 +150,7 @@ class Recovered(NamedTuple):
 
 def recover(
     damaged: str | Path, new: str | Path, classes: Sequence[str] = (), wait: float = WAIT
-) -> Recovered:
+) -> RecoveryResult:
     """Copy every undamaged row of a damaged database's ledger to a new database.
 
     Counts are computed from these rows, so damaged counts do not matter. Removed rows are not
@@ -204,7 +204,7 @@ def recover(
         database.close()
     if done.unchanged or done.overruled:
         losses["a message that is in the ledger twice"] += done.unchanged + done.overruled
-    return Recovered(
+    return RecoveryResult(
         done.rows_added + done.overruling,
         [
             f"{reason}: {times:,} times" if times > 1 else reason

@@ -124,7 +124,7 @@ _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
 RECENT = 1000  # number of messages for the error rate
 
 
-class Learned(NamedTuple):
+class LabelOrigin(NamedTuple):
     """The number of messages of a class whose labels have the same author and source."""
 
     label: str
@@ -181,7 +181,7 @@ class Status(NamedTuple):
 
     path: str
     bytes: int
-    learned: list[Learned]
+    learned: list[LabelOrigin]
     classes: list[Class]
     features: list[int]
     recent: int
@@ -249,7 +249,7 @@ def _status(mailbox: Mailbox) -> Status:
         )
 
 
-def _count_learned(mailbox: Mailbox) -> list[Learned]:
+def _count_learned(mailbox: Mailbox) -> list[LabelOrigin]:
     """Return the numbers of learned messages, within a transaction."""
     # A row of an import represents many messages, a row of `compact` none.
     groups = mailbox.database.connection.execute(
@@ -262,7 +262,7 @@ def _count_learned(mailbox: Mailbox) -> list[Learned]:
     learned = []
     for k, labelled_by, source, rows in groups:
         messages = imported[k, source] if labelled_by == IMPORT else rows
-        learned.append(Learned(str(mailbox.labels[k]), labelled_by, source, messages))
+        learned.append(LabelOrigin(str(mailbox.labels[k]), labelled_by, source, messages))
     return learned
 
 

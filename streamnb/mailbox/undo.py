@@ -14,7 +14,7 @@ from streamnb.mailbox.stored_classifier import StoredClassifier
 _SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE"
 
 
-class Undone(NamedTuple):
+class UndoCounts(NamedTuple):
     """Numbers of labels that `undo` removes, restores, and cannot remove.
 
     A message whose features `compact` dropped cannot be unlearned.
@@ -39,7 +39,7 @@ class LabelledMessage(NamedTuple):
     subject: str
 
 
-class Redone(NamedTuple):
+class RedoCounts(NamedTuple):
     """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
     A message is unchanged if its label was changed after the undo.
@@ -100,7 +100,7 @@ def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     return moment if math.isfinite(moment) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
-def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
+def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> UndoCounts:
     """Restore the state at a time: remove all labels that were added since.
 
     If the mailbox was rebuilt after that time, it is rebuilt again, because the rebuild learned the
@@ -118,7 +118,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
     if not math.isfinite(since):
         raise ValueError(f"since: expected a finite number, not {since}")
 
-    def undone() -> Undone:
+    def undone() -> UndoCounts:
         """Remove the labels since that time and restore the earlier ones, within a transaction."""
         find = (
             "SELECT id, digest, tokens IS NULL, removed_at IS NULL FROM ledger "  # noqa: S608 (ours)
@@ -149,9 +149,9 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
                     mailbox.relearn_row(row)
                 run(keep, ("restored", number))
                 mailbox.ledger.end(row, None)
-        return Undone(len(new), len(old), len(lost))
+        return UndoCounts(len(new), len(old), len(lost))
 
-    def count_undone() -> Undone:
+    def count_undone() -> UndoCounts:
         with mailbox.reading():
             return undone()
 
@@ -183,15 +183,15 @@ def labels_since(mailbox: StoredClassifier, since: float, most: int) -> list[Lab
         ]
 
 
-def redo(mailbox: StoredClassifier) -> Redone:
+def redo(mailbox: StoredClassifier) -> RedoCounts:
     """Reverse the last `undo`, once: learn again the labels that it removed, exactly."""
 
-    def redone() -> Redone:
+    def redone() -> RedoCounts:
         """Learn again the labels that `undo` removed, and remove those that it restored."""
         removed_at = 0
         run = mailbox.database.connection.execute
         if "undone" not in mailbox.database.tables():
-            return Redone(0, 0, 0)
+            return RedoCounts(0, 0, 0)
         since = float(mailbox.database.read_value("undone") or 0.0)
         undone_rows = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
         changed = "SELECT digest FROM ledger WHERE added_at >= ? OR removed_at >= ?"
@@ -216,7 +216,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
                 if row.removed_at is None and row.tokens is not None:
                     mailbox.relearn_row(row)
         mailbox.database.drop_undo_log()
-        return Redone(learned, removed_at, len(later))
+        return RedoCounts(learned, removed_at, len(later))
 
     with mailbox.database.reading():
         undone_at = float(mailbox.database.read_value("undone") or 0.0)

@@ -18,7 +18,7 @@ from streamnb.tables.level_counts import LevelCounts, Levels, log_probabilities
 from streamnb.tables.parameters import PriorParameter
 
 
-class _Coded(NamedTuple):
+class _CodedRow(NamedTuple):
     """The levels of one row: their ascending indices, and the indices of their features."""
 
     levels: Ints
@@ -84,7 +84,7 @@ class PairCounts(LevelCounts):
         super().add_classes(classes)
         self.pairs.widen(classes)
 
-    def parents_of(self, row: _Coded) -> Ints:
+    def parents_of(self, row: _CodedRow) -> Ints:
         """Return the positions in a row of the levels that are parents."""
         if self.parents is None:
             return np.arange(len(row.features))
@@ -97,29 +97,29 @@ class PairCounts(LevelCounts):
         order = sorted(range(len(ranks)), key=ranks.__getitem__)
         return np.array(sorted(order[: self.parents]), dtype=np.int64)
 
-    def coded(self, rows: Levels) -> list[_Coded]:
+    def coded(self, rows: Levels) -> list[_CodedRow]:
         """Return the known levels of each row."""
         features, codes = self.codes(rows)
         coded_rows = []
         for row in codes:
             known_positions = np.flatnonzero(row >= 0)
             order = known_positions[np.argsort(row[known_positions])]
-            coded_rows.append(_Coded(row[order], features[order]))
+            coded_rows.append(_CodedRow(row[order], features[order]))
         return coded_rows
 
-    def pair_keys(self, row: _Coded, parents: Ints) -> Keys:
+    def pair_keys(self, row: _CodedRow, parents: Ints) -> Keys:
         """Return the keys of the pairs of each parent's level and each level, (p, n)."""
         return _key(row.levels[parents, None], row.levels[None])
 
-    def known_keys(self, row: _Coded, parents: Ints) -> Keys:
+    def known_keys(self, row: _CodedRow, parents: Ints) -> Keys:
         """Return the keys of the pairs of each parent's level and each feature, (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
-    def own_keys(self, row: _Coded, parents: Ints) -> Keys:
+    def own_keys(self, row: _CodedRow, parents: Ints) -> Keys:
         """Return for each parent the key of the pair of its level and its own feature, (p,)."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
-    def _entries(self, row: _Coded) -> tuple[Keys, Floats]:
+    def _entries(self, row: _CodedRow) -> tuple[Keys, Floats]:
         """Return the distinct keys that a row adds to, and the amounts."""
         parents = self.parents_of(row)
         pairs = self.pair_keys(row, parents)
@@ -282,7 +282,7 @@ class AODE(AODEParameters, TabularNB):
         scores = [self._row_scores(row) for row in self.statistics.coded(rows)]
         return np.array(scores).reshape(len(scores), len(self.labels))
 
-    def _row_scores(self, row: _Coded) -> Floats:
+    def _row_scores(self, row: _CodedRow) -> Floats:
         """Return the log-likelihood of a row for each class, (K,), without the prior."""
         _, single_logs, parents, logs = self._row_logs(row)
         return _mean_likelihood(logs.sum(axis=1)) if len(parents) else single_logs.sum(axis=0)
@@ -307,12 +307,12 @@ class AODE(AODEParameters, TabularNB):
             gains = np.where(np.isneginf(whole) | np.isneginf(without), gains, whole - without)
         return [self.statistics.names[j] for j in row.features.tolist()], gains
 
-    def _row_logs(self, row: _Coded) -> tuple[_Coded, Floats, Ints, Floats]:
+    def _row_logs(self, row: _CodedRow) -> tuple[_CodedRow, Floats, Ints, Floats]:
         """Return the learned levels, their logs (n, K), the p parents, and logs (p, n, K)."""
         statistics = self.statistics
         cells = statistics.counts[row.levels]
         alive = cells.any(axis=1)
-        row, cells = _Coded(row.levels[alive], row.features[alive]), cells[alive]
+        row, cells = _CodedRow(row.levels[alive], row.features[alive]), cells[alive]
         single_logs = self._single_logs(row, cells)
         parents = statistics.parents_of(row)
         often = statistics.pairs.get_counts(statistics.own_keys(row, parents))[0].sum(axis=1)
@@ -321,7 +321,7 @@ class AODE(AODEParameters, TabularNB):
         logs[np.arange(len(parents)), parents] = single_logs[parents]  # a parent with itself
         return row, single_logs, parents, logs
 
-    def _single_logs(self, row: _Coded, cells: Floats) -> Floats:
+    def _single_logs(self, row: _CodedRow, cells: Floats) -> Floats:
         """Return log P(x_j | c) of each feature of a row, shape (n, K)."""
         statistics = self.statistics
         if self.sparse:
@@ -333,7 +333,7 @@ class AODE(AODEParameters, TabularNB):
             cells, statistics.feature_weights[row.features], self.alpha, levels
         )
 
-    def _pair_logs(self, row: _Coded, parents: Ints, single_logs: Floats) -> Floats:
+    def _pair_logs(self, row: _CodedRow, parents: Ints, single_logs: Floats) -> Floats:
         """Return log P(x_j | c, x_i) for each parent i and feature j, shape (p, n, K)."""
         statistics = self.statistics
         shape = (len(parents), *single_logs.shape)

@@ -165,7 +165,7 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
         }
 
 
-class _Mixed(NamedTuple):
+class _MixedRows(NamedTuple):
     numeric: Numeric
     levels: Levels
 
@@ -221,7 +221,7 @@ class MixedStatistics(Statistics):
         self.numbers.add_classes(classes)
         self.levels.add_classes(classes)
 
-    def read(self, table: Columns) -> _Mixed:
+    def read(self, table: Columns) -> _MixedRows:
         """Return numeric and categorical columns; a column with both types of values is in both."""
         values = table.values.astype(object)
         is_numeric = np.empty(values.shape, dtype=bool)
@@ -242,7 +242,7 @@ class MixedStatistics(Statistics):
         numeric = np.flatnonzero(is_numeric.any(axis=0)).tolist()
         categorical = np.flatnonzero(~is_numeric.all(axis=0)).tolist()
         names = table.names
-        rows = _Mixed(
+        rows = _MixedRows(
             self.numbers.read(Columns([names[j] for j in numeric], numbers[:, numeric])),
             self.levels.read(Columns([names[j] for j in categorical], values[:, categorical])),
         )
@@ -257,13 +257,13 @@ class MixedStatistics(Statistics):
         """Return the names of the features that have numbers and no level."""
         return {name for name in self.numbers.features if not self.levels.has_levels(name)}
 
-    def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
+    def learn(self, rows: _MixedRows, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self.numbers.learn(rows.numeric, places, weights)
         if rows.levels.names:
             self.levels.learn(rows.levels, places, weights)
 
-    def _check_types(self, rows: _Mixed) -> None:
+    def _check_types(self, rows: _MixedRows) -> None:
         """Raise ValueError if one feature has a number as text and as a number."""
         numeric_names = set(rows.numeric.names)
         for j, name in enumerate(rows.levels.names):
@@ -288,7 +288,7 @@ class MixedStatistics(Statistics):
                         f"{twin!r:.80} is text: use one type for both"
                     )
 
-    def check_kinds(self, rows: _Mixed) -> None:
+    def check_kinds(self, rows: _MixedRows) -> None:
         """Raise ValueError if most values of a categorical feature are texts of many numbers.
 
         In a column of a frame, a single text such as "unknown" turns all numbers into texts. Dates
@@ -339,7 +339,7 @@ class MixedStatistics(Statistics):
         place = self.numbers.features.get(name)
         return place is not None and any(sums.moments()[0, place] for sums in self.numbers.sums)
 
-    def unlearn(self, rows: _Mixed, place: int, weight: float, remaining_weight: float) -> None:
+    def unlearn(self, rows: _MixedRows, place: int, weight: float, remaining_weight: float) -> None:
         """Subtract a row."""
         self.levels.check_unlearn(rows.levels, place, weight, remaining_weight)
         self.numbers.unlearn(rows.numeric, place, weight, remaining_weight)
@@ -428,7 +428,7 @@ class MixedNB(MixedParameters, TabularNB):
     def _new_statistics(self) -> MixedStatistics:
         return MixedStatistics(self.numeric or (), self.categorical or ())
 
-    def _evidence(self, rows: _Mixed) -> Floats:
+    def _evidence(self, rows: _MixedRows) -> Floats:
         numbers, levels = self.statistics.numbers, self.statistics.levels
         if self._cache is None:
             sums = numbers.sums
@@ -438,7 +438,7 @@ class MixedNB(MixedParameters, TabularNB):
             return numeric
         return numeric + levels.log_likelihoods(rows.levels, self.alpha, self.unseen == "smooth")
 
-    def _gains(self, rows: _Mixed) -> tuple[list[Hashable], Floats]:
+    def _gains(self, rows: _MixedRows) -> tuple[list[Hashable], Floats]:
         numbers, levels = self.statistics.numbers, self.statistics.levels
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         gains = (numbers.logs(rows.numeric, *self._cache), np.where(valid[0, :, None], logs[0], 0))

@@ -66,7 +66,7 @@ def test_arrays_of_another_kind_are_refused_not_read():
         _core.weighted_sums(np.ones(2, np.float32), np.ones((2, 2)))
     with pytest.raises(ValueError, match="cells"):
         _core.log_cells(np.ones((4, 4))[:, ::2])
-    with pytest.raises(ValueError, match="seen"):
+    with pytest.raises(ValueError, match="presence"):
         _core.weighted_sums(good, np.ones((2, 2)), np.ones(3, np.uint8))
 
 

@@ -9,7 +9,7 @@ import pytest
 import streamnb
 from streamnb.evaluate.compare import Comparison
 from streamnb.evaluate.metrics import RunningMetrics
-from streamnb.markup import Tinted, html_table
+from streamnb.markup import TintedCell, html_table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -43,7 +43,7 @@ def check(text):
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_is_escaped(hostile):
-    text = check(html_table(hostile, [hostile], [[hostile], [Tinted(hostile, -1.0)], [0.5]]))
+    text = check(html_table(hostile, [hostile], [[hostile], [TintedCell(hostile, -1.0)], [0.5]]))
     assert text.count(hostile) == 4
 
 
@@ -74,7 +74,7 @@ def test_a_text_above_its_verdict_has_tinted_words(hostile):
 
 
 def test_evidence_against_is_underlined():
-    text = html_table("", ["word"], [[Tinted("up", 9.0)], [Tinted("down", -9.0)]])
+    text = html_table("", ["word"], [[TintedCell("up", 9.0)], [TintedCell("down", -9.0)]])
     assert re.findall(r"underline[^>]*>(\w+)", text) == ["down"]
 
 

@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from keyword import iskeyword
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,15 @@ VAGUE_WORDS = re.compile(
     r"test_(?:what|who|whatever|when|where|of)_"
     r"|_(?:told|said|asked|taught|judged|nobody|somebody|whatever|whoever|anew|taken_back)(?:_|$)"
 )
+# A class of one word that is a participle. (The policies of labels are adjectives, as in a configuration.)
+PARTICIPLE_CLASS = re.compile(r"_?(?!Delayed)[A-Z][a-z]+(?:ed|one)")
 HEADLESS = re.compile(r"(What|Whether|How|Which|Where|Who|Whose|As|Of|That|Why|When)\b")
 FOLDERS = ("streamnb", "tests", "corpora", "docs", ".build")
 
 
 def python_files(paths: list[str]) -> Iterator[Path]:
     for path in map(Path, paths):
-        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        yield from sorted([*path.rglob("*.py"), *path.rglob("*.pyi")]) if path.is_dir() else [path]
 
 
 def names(node: ast.AST) -> Iterator[str]:
@@ -78,6 +81,18 @@ def template_words(path: Path) -> list[str]:
     return [f"{path}: {name}" for name in sorted(names & FUNCTION_WORDS)]
 
 
+# A string, a comment, or C that a module includes; C has comments of its own.
+NOT_CODE = re.compile(r'"""(?:.|\n)*?"""|"(?:\\.|[^"\\\n])*"|#.*|/\*(?:.|\n)*?\*/|//.*')
+C_BLOCK = re.compile(r'(extern from \*:\s*)"""((?:.|\n)*?)"""')
+
+
+def cython_words(path: Path) -> list[str]:
+    """The function words in the code of a Cython file, and in C that it includes."""
+    text = NOT_CODE.sub("", C_BLOCK.sub(r"\1\2", path.read_text(encoding="utf-8")))
+    words = {word for word in re.findall(r"\w+", text) if word.strip("_") in FUNCTION_WORDS}
+    return [f"{path}: {word}" for word in sorted(words) if not iskeyword(word)]
+
+
 def problems(node: ast.AST) -> Iterator[str]:
     """Each name and docstring of a node that breaks the rules."""
     yield from (name for name in names(node) if name.strip("_") in FUNCTION_WORDS)
@@ -104,6 +119,19 @@ def test_names_are_not_function_words_and_docstrings_have_a_subject(folder):
     assert [place for path in paths for place in places(path)] == []
 
 
+def test_classes_are_nouns():
+    nodes = [
+        (path, node)
+        for path in python_files([str(REPOSITORY / "streamnb")])
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    names = [
+        f"{path}: {node.name}" for path, node in nodes if PARTICIPLE_CLASS.fullmatch(node.name)
+    ]
+    assert names == []
+
+
 def test_columns_and_variables_of_templates_are_not_function_words():
     modules = python_files([str(REPOSITORY / "streamnb")])
     assert [place for path in modules for place in column_words(path)] == []
@@ -117,6 +145,21 @@ def test_columns_and_variables_of_templates_are_found(tmp_path):
     assert [place.rpartition(" ")[2] for place in template_words(path)] == ["more", "one", "what"]
     path.write_text('"""CREATE TABLE kept(said TEXT, x TEXT,\n    gone {real}\n)"""')
     assert [place.rpartition(" ")[2] for place in column_words(path)] == ["gone", "kept", "said"]
+
+
+def test_variables_of_cython_are_not_function_words():
+    paths = sorted((REPOSITORY / "streamnb").rglob("*.p[xy][xd]"))
+    assert len(paths) > 10
+    assert [place for path in paths for place in cython_words(path)] == []
+
+
+def test_variables_of_cython_are_found(tmp_path):
+    path = tmp_path / "a.pyx"
+    path.write_text(
+        'cdef extern from *:\n    """\n    int left; /* to here */\n    """\n'
+        'cdef int f(char *to, int n) except -1:\n    """At one end."""\n    taken = 1  # by n\n'
+    )
+    assert [place.rpartition(" ")[2] for place in cython_words(path)] == ["left", "taken", "to"]
 
 
 if __name__ == "__main__":
