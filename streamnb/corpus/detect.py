@@ -26,8 +26,8 @@ from streamnb.errors import ConfigError, CorpusError, check_paths_differ
 TABLE_KINDS = ("tabs", *FORMATS)
 KINDS = ("trec", "folders", "maildir", "mbox", *TABLE_KINDS)
 _EXPECTED = (
-    "a TREC index (a file 'index' of 'label path' lines), one folder of messages a class, "
-    "mbox files, a Maildir, label<TAB>text lines, CSV, JSON Lines, Parquet or fastText lines"
+    "a TREC index (lines 'label path' in a file 'index'); a folder for each class; mbox files; "
+    "a Maildir; lines label<TAB>text; CSV, JSON Lines, Parquet or fastText lines"
 )
 
 

@@ -139,10 +139,15 @@ def test_a_line_that_begins_a_list_by_accident_is_found():
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb")))
-def test_code_of_notebooks_is_no_wider_than_the_page(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert [line for text in sources for line in text.splitlines() if len(line) > MAX_CODE] == []
+def test_notebooks_have_narrow_code_and_plain_prose(path):
+    sources = {"code": [], "markdown": []}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        sources[cell["cell_type"]].append("".join(cell["source"]))
+    lines = [line for text in sources["code"] for line in text.splitlines()]
+    assert [line for line in lines if len(line) > MAX_CODE] == []
+    text = "\n\n".join(sources["markdown"])
+    assert find_long_sentences(text) == []
+    assert find_forbidden_words(text) == []
 
 
 def help_texts():
@@ -181,6 +186,22 @@ def docstrings(module: Path) -> list[str]:
     return [text for text in texts if text and "\b\n" not in text]
 
 
+REGULAR_EXPRESSION = re.compile(r"\(\?|\\\.")
+
+
+def messages(module: Path) -> list[str]:
+    """Return the texts of a module that users read: all strings but docstrings; X for values."""
+    nodes = [*ast.walk(ast.parse(module.read_text(encoding="utf-8")))]
+    parts = {part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts |= {node.value for node in nodes if isinstance(node, ast.Expr)}
+    texts = []
+    for node in nodes:
+        if isinstance(node, (ast.JoinedStr, ast.Constant)) and node not in parts:
+            pieces = [piece.value for piece in getattr(node, "values", [node])]
+            texts.append("".join(piece if isinstance(piece, str) else "X" for piece in pieces))
+    return [text for text in texts if not REGULAR_EXPRESSION.search(text)]
+
+
 NAMES = re.compile(r"\*{0,2}\w+(?:, \*{0,2}\w+)*(?: : .+)?")
 
 
@@ -206,6 +227,23 @@ def test_docstrings_are_plain_and_their_sentences_are_short(folder):
     assert find_problems(texts, lambda text: find_long_sentences(prose_of_docstring(text))) == {}
     assert find_problems(texts, lambda text: find_forbidden_words(prose_of_docstring(text))) == {}
     assert find_problems(texts, find_sentences_among_names) == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(REPOSITORY)))
+def test_messages_are_plain_and_their_sentences_are_short(folder):
+    texts = {module.name: messages(module) for module in sorted(folder.glob("*.py"))}
+    assert find_problems(texts, find_long_sentences) == {}
+    assert find_problems(texts, find_forbidden_words) == {}
+
+
+def test_a_message_is_found(tmp_path):
+    module = tmp_path / "a.py"
+    module.write_text(
+        '"""A docstring."""\nif x:\n    raise E(f"cannot {read(file)} it, "\n        "nobody")\n'
+        'echo("a" if b else C[d])\n'
+    )
+    assert {"cannot X it, nobody", "a"} <= set(messages(module))
+    assert "A docstring." not in messages(module)
 
 
 def find_problems(texts, find):
