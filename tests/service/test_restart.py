@@ -79,6 +79,7 @@ class Systemd:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(path)
         self.socket.settimeout(60)
+        self.states = []
         # No terminal, because its end ends a server, too.
         self.options = {"env": {**os.environ, "NOTIFY_SOCKET": path}, "start_new_session": True}
 
@@ -88,6 +89,7 @@ class Systemd:
             text, descriptors, _, _ = socket.recv_fds(self.socket, 1000, 4)
             for descriptor in descriptors:
                 os.close(descriptor)
+            self.states.append(text.decode())
             values = dict(line.split("=", 1) for line in text.decode().splitlines())
             if name in values:
                 return values[name]
@@ -203,7 +205,7 @@ def test_a_reload_under_load_loses_and_doubles_nothing_and_refuses_no_connection
     assert "ConnectionRefusedError" not in load.failures
 
 
-def test_the_sockets_of_a_reloaded_server_are_removed_when_it_stops(
+def test_a_reloaded_server_notifies_systemd_and_removes_its_sockets_when_it_stops(
     serve, trained_db, systemd, tmp_path
 ):
     path = tmp_path / "smtp"
@@ -219,6 +221,10 @@ def test_the_sockets_of_a_reloaded_server_are_removed_when_it_stops(
     os.kill(pid, signal.SIGTERM)
     process.stderr.read()
     assert not path.exists()
+    systemd.value_of("STOPPING")
+    assert systemd.states == [
+        "READY=1", "RELOADING=1", f"MAINPID={pid}\nREADY=1\nWATCHDOG=1", "BARRIER=1", "STOPPING=1"
+    ]  # fmt: skip
 
 
 def test_a_server_continues_if_its_successor_cannot_start(

@@ -68,12 +68,14 @@ def owned_names() -> list[str]:
     return os.environ.get(_VARIABLE, "").split(":")[1:]
 
 
-def notify_predecessor() -> None:
-    """Tell the predecessor of this process, if there is one, that this process is ready."""
-    if _VARIABLE in os.environ:
-        descriptor = int(os.environ.pop(_VARIABLE).partition(":")[0])
-        with socket.socket(fileno=descriptor) as channel, suppress(OSError):
-            channel.sendall(str(os.getpid()).encode())
+def notify_predecessor() -> bool:
+    """Tell the predecessor of this process that this process is ready. Return if there is one."""
+    if _VARIABLE not in os.environ:
+        return False
+    descriptor = int(os.environ.pop(_VARIABLE).partition(":")[0])
+    with socket.socket(fileno=descriptor) as channel, suppress(OSError):
+        channel.sendall(str(os.getpid()).encode())
+    return True
 
 
 async def hand_over(

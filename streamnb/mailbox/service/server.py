@@ -246,9 +246,10 @@ async def _serve(
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
         announce(f"listening on {listener.address}{suffix}")
-    notify_predecessor()
     watch = _AcceptWatch(listeners, monitor)
     state, notify_at = "READY=1", 0.0
+    if notify_predecessor():  # systemd ignores this process until the predecessor has told it both
+        state, notify_at = "WATCHDOG=1", time.monotonic() + watchdog_interval()
     try:
         while not stop.is_set():
             watch.check()
