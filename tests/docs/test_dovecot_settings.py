@@ -9,7 +9,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guides" / "dovecot.md").read_text(encoding="utf-8")
 # `doveconf -n` of Dovecot 2.4.1 accepts these names; it refuses unknown ones.
 SETTINGS_OF_2_4 = {
-    "protocol", "mail_plugins", "sieve", "imap_sieve",
+    "protocol", "lda_mailbox_autosubscribe", "mail_plugins", "sieve", "imap_sieve",
     "sieve_plugins", "sieve_imapsieve", "sieve_extprograms",
     "sieve_global_extensions", "vnd.dovecot.pipe", "vnd.dovecot.filter",
     "sieve_filter_bin_dir", "sieve_filter_exec_timeout",

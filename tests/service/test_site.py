@@ -101,6 +101,7 @@ def test_a_site_of_three_domains_by_the_guide(many_users, tmp_path):
     # A user moves a message in a mail program: their database learns, and no other one.
     before = {user: labels(site.users / f"{user}.db") for user in USERS}
     client = site.dovecot.client("cat@other.test")
+    assert "Junk" in {name for _, _, name in client.list_sub_folders()}
     client.select_folder("INBOX")
     client.move(client.search(), "Junk")
     client.logout()
