@@ -440,3 +440,10 @@ def test_a_restart_by_socket_activation_delays_no_message_by_more_than_a_second(
     service = Service(trained_db, smtp_sink.address, is_activated=True)
     load, _ = restart_under_load(service, smtp_sink, count=300)
     assert load.longest_s < 1.0
+
+
+@pytest.mark.performance
+def test_a_reload_delays_no_message_by_half_a_second(trained_db, smtp_sink, systemd):
+    service = ReloadedService(systemd, trained_db, smtp_sink.address, True)
+    load, _ = restart_under_load(service, smtp_sink, count=300)
+    assert load.longest_s < 0.5
