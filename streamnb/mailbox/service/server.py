@@ -76,7 +76,7 @@ class Activity:
         self.is_evicted = self.is_ending = False
         self.is_busy: bool = False
         self.is_opened: bool = True
-        self.used_at = time.monotonic()
+        self.used_at: float = time.monotonic()
 
     def touch(
         self, allowed_s: float = IDLE_S, is_busy: bool = False, is_opened: bool = False
