@@ -82,7 +82,7 @@ def is_mbox(head: bytes) -> bool:
         head.startswith((b"\1\1\1\1\n", b"\1\1\1\1\r\n", b"BABYL OPTIONS:"))
         # a text can begin with "From", too
         or (head.startswith(_FROM) and any(_find_separators(BytesIO(head))))
-        or _FIRST.match(head[:_OVERLAP]) is not None
+        or _FIRST.match(head.lstrip(b"\0")[:_OVERLAP]) is not None
     )
 
 
@@ -120,7 +120,7 @@ def _match_separator(window: bytes, position: int, is_start: bool) -> re.Match[b
     before = window[max(position - 4, 0) : position]
     if is_start and _BEFORE_FIRST.fullmatch(window, 0, position):
         return _LINE.match(window, position)
-    if before[-1:] not in (b"\n", b"\r"):
+    if before[-1:] not in (b"\n", b"\r", b"\0"):  # a crash can leave NULs in place of a message
         return None
     return (_LINE if _BLANK_LINE.search(before) else _COMPLETE_LINE).match(window, position)
 

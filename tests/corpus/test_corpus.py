@@ -652,7 +652,22 @@ def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
         list(open_corpus(tmp_path / next(iter(files)).split("/")[0]))
 
 
-@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n"])
+@pytest.mark.parametrize("zeros", [1, 512, 5000])
+def test_zeros_that_a_crash_left_in_an_mbox_hide_no_message(tmp_path, zeros):
+    """After a crash, some file systems have zeros in place of the last bytes that were written."""
+    item = b"From me Mon Jan  5 12:00:00 2026\nSubject: %d\n\nx\n\n"
+    parts = [item % n for n in range(4)]
+    for place in range(5):
+        box = parts.copy()
+        box.insert(place, bytes(zeros))
+        write(tmp_path, {"ham.mbox": b"".join(box)})
+        contents = [item.content for item in messages(str(tmp_path / "ham.mbox"))]
+        assert [text.split(b"\n")[0] for text in contents] == [b"Subject: %d" % n for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    "before", [b"\xef\xbb\xbf", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf\n", bytes(5000)]
+)
 def test_an_mbox_may_begin_with_nothing(tmp_path, before):
     item = b"From me Mon Jan  5 12:00:00 2026\nSubject: %d\n\nx\n\n"
     write(tmp_path, {"ham.mbox": before + b"".join(item % n for n in range(3))})
