@@ -380,6 +380,10 @@ class ParametersMixin:
             self._on_change(name)
         return self
 
+    def __copy__(self) -> Self:
+        """Return an independent copy: a shared state would be out of step with cached results."""
+        return copy.deepcopy(self)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         copied: Self = type(self).__new__(type(self))
         memo[id(self)] = copied

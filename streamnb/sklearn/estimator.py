@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -179,6 +180,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     model_: Any
     classes_: NDArray[Any]
+
+    def __copy__(self) -> Self:
+        """Return an independent copy: a shared model could learn classes that one copy lacks."""
+        return copy.deepcopy(self)
 
     def __init_subclass__(cls, *, model: type[Any] | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -1,5 +1,6 @@
 """Columns, classes and parameters as scikit-learn's own scorers and meta-estimators read them."""
 
+import copy
 import re
 
 import numpy as np
@@ -170,6 +171,18 @@ ALL_ESTIMATORS = [getattr(streamnb.sklearn, name) for name in streamnb.sklearn._
 def two_rows(estimator):
     texts = ["free pills", "lunch at noon"]
     return texts if estimator.__name__.endswith("Classifier") else [[1.0, 0.0], [0.0, 2.0]]
+
+
+@pytest.mark.parametrize("estimator", ALL_ESTIMATORS)
+def test_a_copy_that_learns_leaves_the_original(estimator):
+    rows = two_rows(estimator)
+    original = estimator().fit(rows, ["spam", "ham"])
+    before = original.predict_proba(rows).tolist()
+    for model in (original, original.model_):
+        copied = copy.copy(model).partial_fit(rows, ["spam", "news"])
+        assert copied.predict_proba(rows).shape == (2, 3)
+        assert original.predict_proba(rows).tolist() == before
+    assert list(original.classes_) == ["ham", "spam"]
 
 
 @pytest.mark.parametrize("estimator", ALL_ESTIMATORS)
