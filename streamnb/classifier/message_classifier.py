@@ -346,7 +346,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            Maximum number of reasons; 0 is fastest.
+            Maximum number of reasons, from the state of the model at the verdict. 0 makes it two to
+            six times as fast.
         costs : Costs or sequence of float, default None
             The costs of this decision; None for the classifier's own.
         """
