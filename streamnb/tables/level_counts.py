@@ -563,7 +563,7 @@ def _number_levels(values: NDArray[Any]) -> tuple[list[list[Hashable]], Ints]:
 
 def _narrow_ranges(values: NDArray[Any]) -> list[range]:
     """Return the range of each column of whole numbers; empty if it has more numbers than rows."""
-    if not values.size:
+    if not values.size or values.dtype.kind not in "biuf":  # a matrix of texts has no range
         return [range(0)] * values.shape[1]
     is_whole = np.ones(values.shape[1], dtype=bool)
     if values.dtype.kind == "f":
