@@ -45,7 +45,7 @@ class NoiseEvidence(OnlineEstimator):
     delta_names: ClassVar[tuple[str, ...]] = ("noise_evidence",)
 
     def __init__(self, log_weights: Sequence[float] = (0.0, 0.0)) -> None:
-        self.log_weights = list(log_weights)
+        self.log_weights: list[float] = list(log_weights)
 
     def mean_scores(self, scores: list[float], rates: list[float]) -> list[float]:
         """Return the logarithm of the mean of both hypotheses.
