@@ -250,12 +250,13 @@ def present_classes(list rows, Py_ssize_t class_index, list active, double horiz
         elif k < len(rows):
             row = rows[k]
             n = row[0]
+            if n == 0 or <double> row[2] <= first:
+                continue
             absence = n_messages - <double> row[2]
-            limit = horizon * max(n_messages / n - 1, 1.0) if n > 0 else 0.0
-            if <double> row[2] > first and absence < limit:
+            if absence < horizon * max(n_messages / n - 1, 1.0):
                 present.append(k)
-                if absence < max(n_messages / UNCOUNTED_RUN, 1.0):
-                    in_run = 0
+            if absence < max(n_messages / UNCOUNTED_RUN, 1.0):
+                in_run = 0
     return present, <Py_ssize_t> n_messages, in_run
 
 

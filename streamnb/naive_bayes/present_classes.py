@@ -25,8 +25,8 @@ class PresentClasses(ClassSums):
     Attributes
     ----------
     messages_in_runs : float
-        Number of messages without a message of another present class among the last tenth of all
-        messages. A shorter absence is not counted, because small data sets have it by chance.
+        Number of messages after a run of at least a tenth of all messages. A shorter run is not
+        counted, because it occurs by chance.
 
     Examples
     --------

@@ -112,13 +112,17 @@ def test_decay_does_not_change_the_stored_counts():
     assert counts.table.arrays()[1].tobytes() == before
 
 
+def absence_of(k, y, labels):
+    """Return the number of labels after the last one of class k, if it came after one of y."""
+    if k not in labels or y not in labels:
+        return math.inf
+    last = len(labels) - 1 - labels[::-1].index(k)
+    return len(labels) - 1 - last if last > labels.index(y) else math.inf
+
+
 def is_present(k, y, labels):
     """Return whether class k, not the class y of the next message, is present after some labels."""
-    if k not in labels or y not in labels:
-        return False
-    last, n = len(labels) - 1 - labels[::-1].index(k), labels.count(k)
-    absence = len(labels) - 1 - last
-    return last > labels.index(y) and absence < 5 * max((len(labels) - n) / n, 1)
+    return absence_of(k, y, labels) < 5 * max(len(labels) / max(labels.count(k), 1) - 1, 1)
 
 
 def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complement=False):
@@ -169,8 +173,9 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
         present = [c for c in classes if c == y or is_present(c, y, labels)]
         in_run = len(present) < 2
         among = np.array([in_run or c in present for c in classes])
+        shortest = min((absence_of(c, y, labels) for c in classes if c != y), default=math.inf)
+        in_runs[y] += shortest >= max(len(labels) / 10, 1)
         labels.append(y)
-        in_runs[y] += in_run
         trust = 1.0
         if len(classes) > 1 and y in classes:
             truth = np.array([float(c == y) for c in classes])
