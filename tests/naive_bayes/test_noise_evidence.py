@@ -91,7 +91,7 @@ def test_probabilities_of_overlapping_classes_are_calibrated():
             best = max(proba, key=proba.get)
             hits, expected, n = hits + (best == label), expected + proba[best], n + 1
         classifier.learn_one(text, label)
-    assert expected / n - hits / n < 0.02
+    assert expected / n - hits / n < 0.03  # .06 if labels alone could be wrong
 
 
 def test_probabilities_of_labels_sum_to_one_in_each_case():
