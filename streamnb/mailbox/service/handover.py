@@ -16,7 +16,8 @@ from streamnb.mailbox.service.sockets import FIRST_PASSED, notify_systemd
 # whose sockets systemd did not open. Colons separate them.
 _VARIABLE = "STREAMNB_HANDOVER"
 # The outer shell ends at once, so systemd becomes the parent of the new process. systemd does not
-# wait for the end of a main process that is not its child.
+# wait for the end of a main process that is not its child. The script is constant: the shell does
+# not read the arguments.
 _START = """sh -c 'LISTEN_PID=$$ exec "$@"' sh "$@" &"""
 _PAUSE_S = 0.1  # seconds before a state that systemd did not accept is sent again
 
