@@ -70,7 +70,7 @@ def _convert_missing(path: str, value: Any) -> str:
 
 
 class TableConfig(_DataSection, kind="table"):
-    """A tabular file, or several with one header. If transposed, each column is an example."""
+    """A tabular file, or several with the same header. If transposed, each column is an example."""
 
     path: str | tuple[str, ...] = key(_one_or_list(NAME))
     label: str | None = key(convert_optional_name, default=None)
