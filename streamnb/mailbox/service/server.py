@@ -229,9 +229,11 @@ async def _serve(
         else:
             monitor.warn(_NO_SUCCESSOR)
 
+    has_terminal = _has_terminal()  # a closed terminal cannot be opened
+
     def hang_up() -> None:
         nonlocal handover
-        if _has_terminal():
+        if has_terminal:
             stop.set()
         elif "NOTIFY_SOCKET" not in os.environ:
             monitor.warn(_HANGUP_IGNORED)
