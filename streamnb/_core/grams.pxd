@@ -15,7 +15,7 @@ cdef class GramScanner:
     cdef uint8_t *text
     cdef uint64_t *slots     # open addressing; 0 marks an empty slot
     cdef uint32_t *places    # with a step: index of the n-gram in each slot
-    cdef uint32_t *used_slots     # with a step: slot of each n-gram
+    cdef uint32_t *used_slots  # with a step: slot of each n-gram
     cdef Py_ssize_t slot_count
 
     cdef Py_ssize_t take(self, Py_ssize_t used, const uint8_t *p, Py_ssize_t size) noexcept nogil

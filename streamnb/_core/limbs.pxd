@@ -11,7 +11,17 @@ from libc.string cimport memcpy, memset
 from streamnb._core.logs cimport snb_accumulate
 
 cdef extern from *:
-    ctypedef unsigned long long wide_t "unsigned __int128"
+    """
+    #ifdef __SIZEOF_INT128__
+    typedef unsigned __int128 snb_wide;
+    #define SNB_HAS_WIDE 1
+    #else  /* 32-bit processors */
+    typedef unsigned long long snb_wide;
+    #define SNB_HAS_WIDE 0
+    #endif
+    """
+    ctypedef unsigned long long snb_wide
+    const bint SNB_HAS_WIDE
     int lowest_bit "__builtin_ctzll"(unsigned long long x) nogil
 
 cdef enum:
@@ -66,20 +76,22 @@ cdef inline void exact_add(int64_t *cell, Py_ssize_t low, double x) noexcept nog
 
 cdef inline void exact_product(int64_t *cell, Py_ssize_t low, double x, double y) noexcept nogil:
     """Add x y: the product of two mantissas has 106 bits."""
-    if x == 1 or x == -1:
+    if x == 1 or x == -1 or not SNB_HAS_WIDE:
         exact_add(cell, low, x * y)
+        if not SNB_HAS_WIDE:
+            exact_add(cell, low, fma(x, y, -(x * y)))
         return
     cdef uint64_t x_bits, y_bits
     cdef int64_t x_exponent, y_exponent, position, sign
     cdef int64_t *limb
-    cdef wide_t product
+    cdef snb_wide product
     memcpy(&x_bits, &x, 8)
     memcpy(&y_bits, &y, 8)
     x_exponent = <int64_t> ((x_bits >> 52) & 0x7ff)
     y_exponent = <int64_t> ((y_bits >> 52) & 0x7ff)
     if x_exponent == 0 or y_exponent == 0:
         return
-    product = <wide_t> ((x_bits & 0xfffffffffffffULL) | 0x10000000000000ULL)
+    product = <snb_wide> ((x_bits & 0xfffffffffffffULL) | 0x10000000000000ULL)
     product *= (y_bits & 0xfffffffffffffULL) | 0x10000000000000ULL
     position = x_exponent + y_exponent + EXACT_BASE - 2 * 1075 - 32 * low
     if position < 0:  # bits of value 0, or below 2^-640

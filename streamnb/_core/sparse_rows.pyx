@@ -132,7 +132,7 @@ cdef class SparseRows:
         return below
 
     cdef inline Py_ssize_t copy(self, Py_ssize_t start, Py_ssize_t end, SparseRows target, Py_ssize_t position) noexcept nogil:
-        """Copy entries to index `at` of other rows, and return the index after them."""
+        """Copy entries to an index of other rows, and return the index after them."""
         memcpy(target.k + position, self.k + start, (end - start) * sizeof(uint32_t))
         memcpy(target.c + position, self.c + start, (end - start) * sizeof(double))
         return position + end - start
@@ -287,7 +287,7 @@ cdef Block opened(bytes content, Py_ssize_t classes) except *:
 
 
 cdef Py_ssize_t read_row(Block *block, Py_ssize_t row, Py_ssize_t classes, SparseRows cells, Py_ssize_t position) except -1:
-    """Read the next row of a block to the entries from index `at`, and return the index after them."""
+    """Read the next row of a block to the entries from an index on, and return the index after them."""
     cdef Py_ssize_t k, first = position, size = snb_count_size[block.kind]
     cdef uint16_t entry_class
     if not block.is_sparse:

@@ -188,12 +188,8 @@ class Verdict:
         >>> verdict.to_html("Free <b>")[:65]
         '<p><span style="background:rgba(0,120,60,0.40)">Free</span> &lt;b'
         """
-        from streamnb.markup import (
-            Html,
-            TintedCell,
-            html_table,
-            tint_text,
-        )  # here: for notebooks only
+        # here: for notebooks only
+        from streamnb.markup import Html, TintedCell, html_table, tint_text
 
         labels = list(self.probabilities)
         unsure = ", unsure" if self.unsure or not self.ready else ""

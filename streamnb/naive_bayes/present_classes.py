@@ -20,7 +20,7 @@ class PresentClasses(ClassSums):
     A class is present if it had a message after the first message of this class, and its last
     message is near. Let its n_k messages be among t in all, so t / n_k - 1 others arrive for each
     of its own. Its last message is near if fewer than 5 max(1, t / n_k - 1) others came after it.
-    In a mixed stream, a class is absent for so long with a probability of about exp(-5).
+    In a mixed stream, a rare class is absent for so long with a probability of about exp(-5).
 
     Attributes
     ----------

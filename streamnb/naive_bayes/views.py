@@ -429,8 +429,8 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
 
         The contributions come from the system with the largest weight, multiplied by the slope of
         the view. The scores of the views sum to those of the message. The base of the first view
-        includes the intercepts and the difference from the pool. The base of each view includes the
-        effect of clipping.
+        includes the intercepts and the difference from the predicted probability. The base of each
+        view includes the effect of clipping.
         """
         with self.lock:
             return self._explain_views(self.as_tokens(x))
