@@ -19,6 +19,7 @@ from test_memory import listening
 from streamnb import Mailbox
 from streamnb.cli.serve import parse_hop
 from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.service.handover import notify_predecessor
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.server import START_S
@@ -225,6 +226,14 @@ def test_a_reloaded_server_notifies_systemd_and_removes_its_sockets_when_it_stop
     assert systemd.states == [
         "READY=1", "RELOADING=1", f"MAINPID={pid}\nREADY=1\nWATCHDOG=1", "BARRIER=1", "STOPPING=1"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, "", "x", "1", "999:ask", "9" * 30, "-1:", ":"])
+def test_a_variable_that_no_predecessor_set_is_ignored(monkeypatch, value):
+    if value is not None:
+        monkeypatch.setenv("STREAMNB_HANDOVER", value)
+    assert notify_predecessor() is False
+    assert "STREAMNB_HANDOVER" not in os.environ
 
 
 def test_a_server_continues_if_its_successor_cannot_start(

@@ -71,10 +71,12 @@ def owned_names() -> list[str]:
 
 def notify_predecessor() -> bool:
     """Tell the predecessor of this process that this process is ready. Return if there is one."""
-    if _VARIABLE not in os.environ:
+    descriptor = os.environ.pop(_VARIABLE, "").partition(":")[0]
+    try:
+        channel = socket.socket(fileno=int(descriptor))
+    except (ValueError, OverflowError, OSError):  # not set, or not by a predecessor
         return False
-    descriptor = int(os.environ.pop(_VARIABLE).partition(":")[0])
-    with socket.socket(fileno=descriptor) as channel, suppress(OSError):
+    with channel, suppress(OSError):
         channel.sendall(str(os.getpid()).encode())
     return True
 
