@@ -86,7 +86,10 @@ def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMe
                         "file as one message"
                     )
                 elif is_binary(content):
-                    problem = "binary data without a header; to read it as a message, add --binary"
+                    problem = (
+                        "binary data without a header; unpack archives; to read it as a message, "
+                        "add --binary"
+                    )
             if problem:
                 problem = f"{message.name}: not a message: {problem}"
                 message = message._replace(content=CorpusError(problem))

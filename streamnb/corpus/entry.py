@@ -158,8 +158,12 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
             raise CorpusError(
                 f"{name}: {kind} compression is not supported here: decompress the file first"
             )
+        text = b""
         try:
-            text: bytes = make_decompressor().decompress(data, max_bytes)
+            while len(text) < max_bytes and pattern.match(data):  # programs append further streams
+                decompressor = make_decompressor()
+                text += decompressor.decompress(data, max_bytes - len(text))
+                data = decompressor.unused_data
         except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
             raise CorpusError(f"{name}: damaged {kind} data: {error}") from None
         return text
@@ -199,6 +203,8 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
             if not stat.S_ISREG(status.st_mode):
                 raise CorpusError(f"{entry.path}: cannot be read: not a regular file")
             data = _read_bytes(descriptor, min(status.st_size + 1, max_bytes))
+            if is_compressed(data):  # bzip2 has no first bytes without a block of up to 900 kB
+                data += _read_bytes(descriptor, min(status.st_size, MAX_MESSAGE))
             return decompress(data, max_bytes, entry.path)
         finally:
             os.close(descriptor)

@@ -14,8 +14,9 @@ import tempfile
 import time
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -164,16 +165,38 @@ def as_regular_file(name: str | Path, head: bytes = b"", takes_texts: bool = Fal
     label = "standard input" if is_input else str(path)
     if is_input and sys.stdin is None:
         raise CorpusError("standard input: it is closed")
+    parts = _read_parts(None if is_input else path, label)
+    copy = _copy_parts(chain([head], parts), "stdin" if is_input else path.name, label)
+    if not copy.stat().st_size:
+        raise CorpusError(f"{label}: it is empty")
+    return copy
+
+
+def as_plain_file(path: Path) -> Path:
+    """Return a file, or its copy as UTF-8 if it is compressed or in UTF-16."""
+    with open(path, "rb") as file:
+        is_encoded = bool(_compression(file)) or file.read(2) in _UTF_16_MARKS
+    if not is_encoded:
+        return path
+    with open_decompressed(path) as stream:
+        return _copy_parts(_stream_parts(stream, path), path.name, str(path))
+
+
+def _stream_parts(stream: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Read a stream in parts. Errors name the path."""
+    with convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS):
+        yield from iter(lambda: stream.read(1 << 20), b"")
+
+
+def _copy_parts(parts: Iterable[bytes], name: str, label: str) -> Path:
+    """Write a temporary file with a name. Errors have the label of the source instead."""
     folder = tempfile.mkdtemp(prefix="streamnb-")
-    copy = Path(folder) / ("stdin" if is_input else path.name)
+    copy = Path(folder) / name
     names_of_copies[str(copy)] = label
     failure = f"{label}: cannot be copied to {folder}; set TMPDIR to a folder with enough space"
     with convert_os_errors(CorpusError, failure), open(copy, "wb") as file:
-        file.write(head)
-        file.writelines(_read_parts(None if is_input else path, label))
+        file.writelines(parts)
     os.utime(copy, (0, 0))  # an old time, so readers of an mbox do not wait for changes
-    if not copy.stat().st_size:
-        raise CorpusError(f"{label}: it is empty")
     return copy
 
 

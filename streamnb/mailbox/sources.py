@@ -41,6 +41,9 @@ class SourceMessage(NamedTuple):
 
 
 _LOOKED_AT = 1 << 13
+# Bytes of a header that are searched for marks of deletion. Pine and Dovecot write them behind the
+# fields of mail servers, which often have more than 8 KiB.
+_HEADER_BYTES = 1 << 16
 _MAX_NEIGHBOURS = 20  # files read to decide whether an empty file beside them is an mbox
 # Files of programs without mail: indexes and rules of Thunderbird, Evolution, Dovecot, Cyrus,
 # Eudora and Apple Mail, Apple Mail's attachments, removed messages of MH (`,12` and `#12`), labels
@@ -51,7 +54,7 @@ _PROGRAM_FILES = lazy_pattern(
     r"|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.[a-z]+|.*\.emlxpart"
     r"|Info\.plist|table_of_contents|[,#][0-9]+|.*\.toc|.*\.metadata\.json|labels\.json"
-    r"|archive_browser\.html|desktop\.ini|Thumbs\.db|cmds",
+    r"|archive_browser\.html|desktop\.ini|Thumbs\.db|.*~|#.*#|cmds",
     re.I,
 )
 # The first message of an mbox by c-client and UW IMAP, which has internal data.
@@ -67,7 +70,6 @@ _DELETED = lazy_pattern(
     re.I | re.M,
 )
 _HEADER_END = lazy_pattern(rb"\r?\n\r?\n")
-_COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
 _FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
@@ -76,7 +78,8 @@ _FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
 def is_binary(content: bytes) -> bool:
     r"""Return whether data is binary: a PDF, or data with zero bytes that begins with no header.
 
-    A file of Dovecot's mdbox, which has several messages, is binary, too.
+    A tar archive, whose first name can look like a field, is binary, too. So is a file of Dovecot's
+    mdbox, which has several messages.
 
     Examples
     --------
@@ -91,7 +94,15 @@ def is_binary(content: bytes) -> bool:
         if content.startswith(_DBOX):
             return True
     has_zero = content.find(b"\0", 0, _LOOKED_AT) >= 0
-    return content.startswith(b"%PDF-") or (has_zero and not _FIELD.match(content))
+    is_other_format = content.startswith(b"%PDF-") or content.startswith(b"ustar", 257)
+    return is_other_format or (has_zero and not _FIELD.match(content))
+
+
+def _is_mbox(head: bytes) -> bool:
+    """Return whether the first bytes of a file are those of an mbox, perhaps in UTF-16."""
+    if head.startswith(_UTF16_MARKS):
+        head = head.decode("utf-16", "replace").encode()
+    return is_mbox(head)
 
 
 def messages(source: str) -> Iterator[SourceMessage]:
@@ -140,16 +151,10 @@ def _standard_input() -> Iterator[SourceMessage]:
     stream = sys.stdin.buffer
     try:
         head = stream.read(_LOOKED_AT)
-        if not is_mbox(head):
-            content = head + stream.read(MAX_MESSAGE - len(head))
-            content = decompress(content, MAX_MESSAGE, "-")
-            if is_mbox(content[:_LOOKED_AT]):
-                raise CorpusError(f"-: {_COMPRESSED_MBOX}")
-            yield SourceMessage("-", content)
-            return
-        yield from _messages_of_pipe("-", head)
-    except StreamNBError as error:
-        yield SourceMessage("-", error)
+        if is_compressed(head) or _is_mbox(head):
+            yield from _messages_of_pipe("-", head)
+        else:
+            yield SourceMessage("-", head + stream.read(MAX_MESSAGE - len(head)))
     except OSError as error:
         yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
@@ -163,6 +168,11 @@ def _messages_of_pipe(source: str, head: bytes = b"") -> Iterator[SourceMessage]
     except CorpusError as error:
         yield SourceMessage(source, error)
         return
+    yield from _messages_of_copy(source, copy)
+
+
+def _messages_of_copy(source: str, copy: Path) -> Iterator[SourceMessage]:
+    """Yield the messages of a temporary copy of a source, and remove the copy."""
     try:
         for message in _file(copy):
             name = source + message.name.removeprefix(str(copy))
@@ -306,14 +316,17 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
         if isinstance(head.content, StreamNBError):
             yield head
             return
-        if not is_mbox(head.content):
+        if not _is_mbox(head.content):
             is_whole = os.path.getsize(path) < _LOOKED_AT > len(head.content)
             yield head if is_whole else _read(whole, follow)
             return
-        with open(path, "rb") as file:
-            if is_compressed(file.read(16)):
-                raise CorpusError(f"{path}: {_COMPRESSED_MBOX}")
-        yield from _mbox_messages(path, follow)
+        from streamnb.corpus.text_files import as_plain_file
+
+        plain = as_plain_file(path)
+        if plain == path:
+            yield from _mbox_messages(path, follow)
+        else:
+            yield from _messages_of_copy(str(path), plain)
     except StreamNBError as error:
         yield SourceMessage(str(path), error)
     except OSError as error:  # another program has removed or renamed the file meanwhile
@@ -339,8 +352,8 @@ def _mbox_messages(path: Path, follow: bool) -> Iterator[SourceMessage]:
 
 
 def _header_of(content: bytes) -> bytes:
-    """Return the beginning of a message's header, with LF as line end."""
-    head = content[:_LOOKED_AT]
+    """Return the header of a message, at most 64 KiB of it, with LF as line end."""
+    head = content[:_HEADER_BYTES]
     end = _HEADER_END.search(head)
     return (head if end is None else head[: end.start()]).replace(b"\r\n", b"\n")
 

@@ -5,8 +5,10 @@ import gzip
 import io
 import lzma
 import os
+import random
 import subprocess
 import sys
+import tarfile
 from types import SimpleNamespace
 
 import pytest
@@ -29,7 +31,7 @@ FOLDER_DATA = (
     "name",
     ["Inbox.msf", "Inbox.cmeta", "Inbox.ibex.index", "Inbox.ev-summary", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index", "cyrus.annotations", "13.1.emlxpart",
      ",12", "#3", "Info.plist", "table_of_contents", "In.toc", "ab12.metadata.json", "labels.json",
-     "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json"],
+     "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json", "1.eml~", "#1#"],
 )  # fmt: skip
 def test_files_of_mail_programs_are_skipped(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -311,6 +313,12 @@ def test_deleted_messages_of_an_mbox_are_left_out(tmp_path, field, is_deleted, l
     mails = [mail.replace(b"\n", line_end) for mail in mails]
     (tmp_path / "box").write_bytes(b"".join(SEPARATOR + mail + line_end for mail in mails))
     assert len(contents(tmp_path / "box")) == 3 - is_deleted
+    many = b"".join(b"X-Received: %d\n" % i for i in range(2_000))  # mail servers write them first
+    mail = MAIL.replace(b"\n\n", b"\n" + many + field + b"\n\n")
+    (tmp_path / "box").write_bytes(
+        (SEPARATOR + mail + b"\n" + SEPARATOR + MAIL).replace(b"\n", line_end)
+    )
+    assert len(contents(tmp_path / "box")) == 2 - is_deleted
     body = MAIL + field + b"\n"  # the same line in a body is text
     (tmp_path / "box").write_bytes(SEPARATOR + body + b"\n" + SEPARATOR + MAIL + b"\n")
     assert len(contents(tmp_path / "box")) == 2
@@ -336,6 +344,64 @@ def test_compressed_messages_are_read(tmp_path, kind, size):
     (uid,) = account.list_messages("INBOX")
     assert account.fetch_message("INBOX", uid) == mail
     assert mail.startswith(account.fetch_headers("INBOX", [uid])[uid])
+
+
+@pytest.mark.parametrize(
+    "encode", [*COMPRESSORS.values(), lambda box: box.decode().encode("utf-16")]
+)
+@pytest.mark.parametrize("size", [1, 400_000])  # bzip2 gives nothing before the end of a block
+def test_an_encoded_mbox_is_read_as_the_plain_one(tmp_path, monkeypatch, encode, size):
+    noise = random.Random(1).randbytes(size).hex().encode()
+    box = SEPARATOR + MAIL + b"\n" + SEPARATOR + MAIL + noise + b"\n"
+    (tmp_path / "box").write_bytes(box)
+    expected = contents(tmp_path / "box")
+    assert len(expected) == 2
+    encoded = encode(box)
+    (tmp_path / "box").write_bytes(encoded)
+    assert contents(tmp_path) == expected
+    assert [item.name.rpartition("/")[2] for item in messages(str(tmp_path))] == ["box:1", "box:2"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(encoded)))
+    assert contents("-") == expected
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_a_damaged_mbox_is_an_error_that_names_it(tmp_path, kind):
+    box = (
+        SEPARATOR
+        + MAIL
+        + b"\n"
+        + SEPARATOR
+        + MAIL
+        + random.Random(1).randbytes(10**6).hex().encode()
+    )
+    (tmp_path / "box").write_bytes(COMPRESSORS[kind](box)[:-500])
+    (error,) = contents(tmp_path / "box")
+    assert str(error).startswith(f"{tmp_path}/box: ")
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_streams_that_a_program_appended_are_read(tmp_path, kind):
+    head, tail = (COMPRESSORS[kind](part) for part in (MAIL[:20], MAIL[20:]))
+    (tmp_path / "1.eml").write_bytes(head + tail)
+    assert contents(tmp_path / "1.eml") == [MAIL]
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+def test_compressed_messages_have_different_headers(tmp_path, kind):
+    noise = random.Random(1).randbytes(400_000).hex().encode()
+    path = maildir(tmp_path, COMPRESSORS[kind](MAIL + noise))
+    account = MaildirAccount(str(path))
+    (uid,) = account.list_messages("INBOX")
+    assert account.fetch_headers("INBOX", [uid])[uid].startswith(MAIL)
+
+
+def test_a_tar_archive_of_a_maildir_is_binary():
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        member = tarfile.TarInfo("1.host:2,S")
+        member.size = len(MAIL)
+        tar.addfile(member, io.BytesIO(MAIL))
+    assert sources.is_binary(archive.getvalue())
 
 
 def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from streamnb.corpus.entry import decompress
+from streamnb.corpus.entry import decompress, is_compressed
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
@@ -217,7 +217,10 @@ class MaildirAccount:
             if is_relisted:  # the flags in its name may have changed
                 self.list_messages(folder)
             try:
-                content = _read_file(self._paths[folder][uid], max_bytes)
+                path = self._paths[folder][uid]
+                content = _read_file(path, max_bytes)
+                if is_compressed(content):  # the first bytes can need the whole of a block
+                    content = _read_file(path, MAX_MESSAGE)
             except (KeyError, FileNotFoundError):
                 continue
             if not content:
