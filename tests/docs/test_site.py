@@ -72,7 +72,7 @@ SEARCHES = {
     "SQL": "guides/import-tables/",
     "slides": "guides/pictures/",
     "Jupyter": "guides/words/",
-    "rspamd": "guides/words/",
+    "rspamd": "guides/rspamd/",
 }
 # Outputs keep their columns and scroll in their box on a narrow screen.
 TOO_WIDE = """
