@@ -35,6 +35,8 @@ class Server(socketserver.ThreadingTCPServer):
     delimiter = "/"
     section_suffix = "<0>"
     before_fetch = after_fetch = ""  # lines that the server adds to one answer
+    # Changes each line of an answer, but not the lines of messages.
+    respell = staticmethod(lambda line: line)
     garbled_uids = {}  # noqa: RUF012 (the answer about each message that it garbles)
     greeting = "* OK ready"
     refused_command = ""  # the command that gets BAD
@@ -64,7 +66,10 @@ class Server(socketserver.ThreadingTCPServer):
 class Session(socketserver.StreamRequestHandler):
     def say(self, *lines):
         for line in lines:
-            self.wfile.write((line if isinstance(line, bytes) else line.encode()) + b"\r\n")
+            if isinstance(line, str):
+                self.wfile.write(self.server.respell(line + "\r\n").encode())
+            else:
+                self.wfile.write(line + b"\r\n")
 
     def handle(self):
         self.folder = None
@@ -249,6 +254,34 @@ def test_sections_are_found_under_any_name(server, watch, suffix):
     assert watch() == ["Junk/1/1: spam (learned)"]
 
 
+def replace(pattern, text):
+    return lambda line: re.sub(pattern, text, line)
+
+
+@pytest.mark.parametrize(
+    "respell",
+    [
+        replace(r"^\* \d+ FETCH", "* FETCH"), replace(r"^\* \d+ FETCH", "* 0 FETCH"),
+        replace(r"^\* ", "*  "), replace(r"^(\* \d+) ", r"\1  "),
+        replace(r"^\*.*?[(\[\r]|\(UID", lambda match: match[0].lower()), replace("\r", ""),
+        replace(r"^\* \d+ FETCH", "noise\r\n\r\nZZ1 OK done\r\n\\g<0>"),
+        replace(r"FLAGS \(", r"FLAGS (2024 NIL "), replace(r"\] valid", "] UIDs [valid"),
+        replace(r"\[UIDVALIDITY \d+\]", "[UIDVALIDITY]"), replace(r"\[UIDNEXT \d+\]", "[UIDNEXT x]"),
+        replace(r"SEARCH( \d.*)\r", "SEARCH\\1 (MODSEQ 9)\r"), replace("SEARCH \r", "SEARCH NIL\r"),
+        replace(r"BODY\[HEADER\]<0>", "RFC822.HEADER"), replace(r"BODY\[\]<0>", "RFC822"),
+    ],
+)  # fmt: skip
+def test_answers_are_read_in_any_spelling(server, watch, respell):
+    server.respell = respell
+    watch()
+    server.folders["INBOX"][9] = ["", mail(9)]
+    (line,) = watch()
+    assert re.fullmatch(r"INBOX/\d/9: U .*", line)
+    server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
+    (line,) = watch()
+    assert re.fullmatch(r"Junk/\d/1: spam \(learned\)", line)
+
+
 @pytest.mark.parametrize("refused_uid", [2, 5, 9])
 def test_a_message_that_the_server_cannot_read_stops_no_other(server, watch, refused_uid):
     """Exchange and Dovecot answer NO to a command for several messages, one of which is damaged."""
@@ -315,6 +348,12 @@ def test_new_uids_at_each_selection_make_no_mail_new(server, watch):
     server.folders["INBOX"][6] = ["", mail(6)]
     assert len(watch()) == 1
     assert watch() == watch() == []
+    server.folders["INBOX"][7] = ["", mail(7)]
+    server.folders["Junk"] |= {uid: server.folders["INBOX"].pop(uid) for uid in (2, 5)}
+    lines = [re.sub(r"[\d./]+", "", line) for line in watch()]
+    assert lines[:2] == ["Junk: spam (learned)"] * 2
+    assert lines[2].startswith("INBOX: U ")
+    assert watch() == []
 
 
 def test_two_messages_that_the_server_cannot_read_stop_no_other(server, watch):

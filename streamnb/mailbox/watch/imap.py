@@ -87,6 +87,7 @@ class ImapAccount:
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
         # the same values when the folder was listed
         self._listed_sizes: dict[str, tuple[Any, Any]] = {}
+        self._listed_uids: dict[str, list[str]] = {}  # by folder, in the order of the server
         self._idle_refusals = 0  # consecutive refusals
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
@@ -364,6 +365,7 @@ class ImapAccount:
             self._select(folder)
             self._listed_sizes[folder] = self._size
             uids = self._all_uids()
+            self._listed_uids[folder] = [f"{self._uid_validity}/{uid}" for uid in sorted(uids)]
             numbers = {uid: number for number, uid in enumerate(sorted(uids), 1)}
             for batch in _batches(uids, 10 * _BATCH):
                 response = self._fetch(batch, ["FLAGS"])
@@ -446,6 +448,15 @@ class ImapAccount:
             if validity == str(self._uid_validity)
         ]
 
+    def _renumbered_uids(self, folder: str, uid: str) -> list[int]:
+        """Return the UID of a listed message, if the server gives new ones at each selection.
+
+        The order of messages stays. [] if their number has changed.
+        """
+        listed, current = self._listed_uids.get(folder, []), sorted(self._all_uids())
+        is_listed = uid in listed and len(listed) == len(current)
+        return [current[listed.index(uid)]] if is_listed else []
+
     def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
         """Return the headers of messages, each at most 64 KiB."""
         headers: dict[str, bytes | None] = {}
@@ -453,16 +464,16 @@ class ImapAccount:
             self._select(folder)
             for batch in _batches(self._valid_uids(uids), _BATCH):
                 for uid, data in self._fetch(batch, [_HEADERS]).items():
-                    headers[f"{self._uid_validity}/{uid}"] = _section(data, b"BODY[HEADER]")
+                    headers[f"{self._uid_validity}/{uid}"] = _section(data)
         return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
         """Return a message; None if it does not exist."""
         with self._connected():
             self._select(folder)
-            uids = self._valid_uids([uid])
+            uids = self._valid_uids([uid]) or self._renumbered_uids(folder, uid)
             bodies = self._client.fetch(uids, [_BODY]) if uids else {}
-        return _section(bodies.get(uids[0]), b"BODY[]") if uids else None
+        return _section(bodies.get(uids[0])) if uids else None
 
     def iter_messages(self, folder: str) -> Iterator[SourceMessage]:
         """Yield each message of a folder, without deleted ones."""
@@ -496,7 +507,7 @@ class ImapAccount:
             response = self._fetch(uids, [_BODY])
         for uid, data in response.items():
             name = f"{self.name}/{folder};UID={uid}"
-            body = _section(data, b"BODY[]")
+            body = _section(data)
             error = CorpusError(f"{name}: the server cannot read the message")
             yield SourceMessage(name, error if body is None else body)
 
@@ -659,9 +670,10 @@ def _is_change(report: Any) -> bool:
     return len(report) > 1 and report[1] in changes
 
 
-def _section(data: dict[bytes, Any] | None, name: bytes) -> bytes | None:
-    """Return a section of a message. Some servers omit the requested start from its name."""
-    values = (value for key, value in (data or {}).items() if key.startswith(name))
+def _section(data: dict[bytes, Any] | None) -> bytes | None:
+    """Return the section of a message that was fetched. Servers differ in its name."""
+    names = (b"BODY[", b"RFC822")
+    values = (value for key, value in (data or {}).items() if key.startswith(names))
     section = next((value for value in values if isinstance(value, bytes)), None)
     return None if section is None or _is_placeholder(section) else section
 
@@ -682,8 +694,9 @@ def _is_placeholder(message: bytes) -> bool:
 
 
 def _flags(data: dict[bytes, Any] | None) -> set[bytes]:
-    """Return a message's flags and keywords in lower case."""
-    return {flag.lower() for flag in (data or {}).get(b"FLAGS") or ()}
+    """Return a message's flags and keywords in lower case, without keywords of digits only."""
+    flags = (data or {}).get(b"FLAGS") or ()
+    return {flag.lower() for flag in flags if isinstance(flag, bytes)}
 
 
 def _any_keyword(keywords: tuple[bytes, ...]) -> str:
