@@ -51,6 +51,22 @@ def make_site_model(path, swapped=False, kind="snb"):
     os.replace(partial, path)  # another file: a database in use must not change under its readers
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_an_answer_in_two_parts_does_not_wait_for_the_client(host):
+    """Nagle's algorithm is off, so the second part does not wait for an acknowledgement."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"{host} is missing here")
+    with (
+        listening,
+        socket.create_connection(listening.getsockname()[:2]),
+        asyncio.run(server._accept_one(listening)) as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @pytest.mark.parametrize("kind", ["snb", "db"])
 def test_the_model_of_a_site_is_used_as_soon_as_it_is_there_or_changes(
     serve, lmtp_sink, tmp_path, kind

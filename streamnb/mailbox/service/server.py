@@ -413,6 +413,10 @@ async def _accept_one(listening: socket.socket) -> socket.socket:
         with contextlib.suppress(BlockingIOError, InterruptedError):
             connection, _ = listening.accept()
             connection.setblocking(False)
+            if connection.family != socket.AF_UNIX:
+                # Without TCP_NODELAY, the body of an answer waits for the acknowledgement of its
+                # header, for 40 ms. asyncio sets it only if the socket names its protocol.
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
         await _wait_readable(listening)
 
