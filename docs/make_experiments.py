@@ -47,19 +47,22 @@ MEANINGS = {
     "1, 2, ...",
     "decimal": '`"."` or `","`; null detects it',
     "missing": "spellings of missing values; null for those of `pandas.read_csv`, and `?`",
-    "classes": "use these classes only",
-    "scale": "`none` or `min-max`",
-    "bins": "number of bins for numbers, from 2 to 1,000; all bins have about equally many rows",
+    "classes": "a list of classes: leave out all other rows; null for all classes",
+    "scale": "`none`; or `min-max`, which maps all numbers so that the smallest one in the rows to "
+    "learn becomes 0 and the largest one 1. Only for tables of numbers, without `bins`, not for "
+    "`prequential`",
+    "bins": "from 2 to 1,000: replace the numbers of each column by this many levels, which have "
+    "about equally many rows to learn. null keeps the numbers. Not for `prequential`",
     "images": "files of images, compressed or not",
     "labels": "the files of their labels",
     "name": "`digits`, `iris`, `wine` or `breast_cancer`",
-    "estimator": "`GaussianNB`, `BernoulliNB`, `MultinomialNB`, `LinearDiscriminantAnalysis` or "
-    "`QuadraticDiscriminantAnalysis`",
+    "estimator": "class of scikit-learn: `GaussianNB`, `BernoulliNB`, `MultinomialNB`, "
+    "`LinearDiscriminantAnalysis` or `QuadraticDiscriminantAnalysis`",
     "parameters": "the estimator's parameters, by name",
     "test": "share of the rows to test, a list of shares, or "
-    "`{first: 0.01, last: 0.98, steps: 100}`",
-    "trials": "number of splits (`prequential`: of random orders); `random` and `stratified` also "
-    "take a list, such as `[100, 500]`",
+    "`{first: 0.01, last: 0.98, steps: 100}` for 100 shares at equal distances",
+    "trials": "number of random splits, or a list of numbers, such as `[100, 500]`; for "
+    "`prequential`, one number of random orders",
     "seed": "seed of the random numbers",
 }
 TITLES = {

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
-from streamnb.parameters import ParametersMixin
+from streamnb.parameters import Parameter, ParametersMixin
 
 REFERENCE = Path(__file__).parent / "reference" / "python.md"
 PAGE = REFERENCE.with_name("parameters.md")
@@ -30,6 +30,15 @@ def classes() -> list[type[ParametersMixin]]:
     ]
 
 
+def spell_default(parameter: Parameter) -> str:
+    """Return a default as Python has it; "required" if the class refuses it."""
+    try:
+        parameter.check("", parameter.default)
+    except ValueError:
+        return "required"
+    return f"`{getattr(parameter.default, '__qualname__', repr(parameter.default))}`"
+
+
 def page() -> str:
     """Return the page as Markdown, with each meaning in the first class that has it."""
     lines = [HEAD]
@@ -47,8 +56,7 @@ def page() -> str:
             text = parameter.help.replace("|", "\\|")
             if (first := meanings.setdefault((name, text), title)) != title:
                 text = f"as for [`{first}`](#{first.lower()})"
-            default = getattr(parameter.default, "__qualname__", repr(parameter.default))
-            lines.append(f"| `{name}` | `{default}` | {parameter.role} | {text} |")
+            lines.append(f"| `{name}` | {spell_default(parameter)} | {parameter.role} | {text} |")
         lines.append("")
     return "\n".join(lines)
 

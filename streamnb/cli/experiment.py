@@ -43,7 +43,8 @@ def experiment(
 
     CONFIG is a YAML file that names the table, the models and the splits. All models learn and test
     the same rows. Splits are random, stratified by class, or prequential (each row is classified,
-    then learned). For a learning curve, give several fractions of rows to test.
+    then learned). With splits of the kind none, models learn all rows and answer the queries. For a
+    learning curve, give several fractions of rows to test.
 
     \b
     Examples:

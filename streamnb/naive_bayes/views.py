@@ -52,7 +52,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
     ----------
     models
         The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None for
-        a single view.
+        one view with a `DiscriminativeMultinomialNB`.
     rate
         Step size of the learned calibration weights.
     label_noise

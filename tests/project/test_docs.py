@@ -1,5 +1,6 @@
 """Run the commands and the examples of the documentation."""
 
+import contextlib
 import doctest
 import importlib.util
 import os
@@ -164,6 +165,11 @@ def test_the_table_of_parameters_is_that_of_the_classes():
     assert {*declared, CallableTokenizer, *TOKENIZERS.values(), *Classifier.ready.values()} == set(
         make_parameters.classes()
     )
+    for each in make_parameters.classes():
+        defaults = map(make_parameters.spell_default, each.parameter_table.values())
+        refused = pytest.raises(ValueError, match="None is not")
+        with refused if "required" in defaults else contextlib.nullcontext():
+            each()
 
 
 def test_the_first_command_prints_its_figures(repository, monkeypatch):
