@@ -46,6 +46,7 @@ _STYLE = {
     "legend.fontsize": 9,
     "lines.linewidth": 1.6,
     "svg.fonttype": "none",  # text is not converted to outlines
+    "pdf.fonttype": 42,  # TrueType, because many publishers refuse the default, Type 3
     "savefig.facecolor": "white",
 }
 

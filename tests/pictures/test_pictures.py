@@ -169,6 +169,14 @@ def test_each_picture_can_be_drawn_alone_in_a_given_size(runs, tmp_path, name):
     assert len(titles) == len(names) > 1
 
 
+def test_a_pdf_contains_a_font_that_publishers_accept(runs, tmp_path):
+    path = tmp_path / "picture.pdf"
+    draw_results(str(runs / "default"), str(path), picture="reliability")
+    content = path.read_bytes()
+    assert b"/Subtype /CIDFontType2" in content  # TrueType
+    assert b"/Subtype /Type3" not in content
+
+
 def test_experiments_show_their_points(runs):
     result = read_folder(str(runs / "wheat"))
     axes = Figure().subplots()
