@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mail import Limits, Mail, Part, parse
+from streamnb.mail import Limits, Mail, parse
 from streamnb.mail.charsets import to_utf8
 from streamnb.mail.content_types import ARMOR_START
 from streamnb.patterns import lazy_pattern
@@ -20,22 +20,19 @@ if TYPE_CHECKING:
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
-# Encoded words have no quotes, ASCII names may have them. Some servers add a blank before <.
-_SPELLING = str.maketrans({'"': " ", "\\": None, "<": " <"})
+# Encoded words have no quotes, ASCII names may have them. Some servers add a blank before <, or the
+# brackets of an address.
+_SPELLING = str.maketrans({'"': " ", "\\": None, "<": " ", ">": " "})
 _DOMAIN = lazy_pattern(r"@[\w.-]+")
 # Parts that mail programs do not show, and that programs and lists change.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
 _LONGEST_DATE = 200  # characters; a longer date is compared as text
-# An mbox quotes lines that look like its separator. In quoted-printable text, such a line can be
-# the end of a longer one, so quotes are removed at any position.
-_QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
-_RECODED = bytes(range(128, 256)) + b"> \t\r\n"  # bytes that programs change or add
-# Servers break lines of more than 990 bytes (sendmail) or 998 (Postfix) anywhere, also within a
-# character: "\n ", or "!\n " by sendmail. The digest of a text with a line longer than this has
-# none of these bytes.
-_LONG_LINE = 900
-_BROKEN = b"\0\t\n\r !>"
-_PIECE = 1 << 20  # bytes to search for quotes at a time, because each quote takes memory
+_RECODED = bytes(range(128, 256)) + b"> \t\r\n"  # bytes that programs change or add in data of PGP
+# Bytes that mail servers and programs add to content or remove: blanks before line ends, line ends,
+# quotes of lines that look like the separator of an mbox, and "\n " or "!\n " in lines of more
+# than 990 bytes (sendmail) or 998 (Postfix).
+_CHANGED = b"\0\t\n\r !>"
+_LONG_LINE = 900  # servers break longer lines anywhere, also within a character
 # The digest covers the content of all parts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -73,7 +70,7 @@ def _normalize_date(text: str) -> str:
 
 
 def _content(mail: Mail) -> Iterator[bytes]:
-    """Yield type and content of each part, decoded: text as UTF-8, all with LF line ends."""
+    """Yield type and content of each part, decoded: text as UTF-8, without `_CHANGED` bytes."""
     for part in mail.parts:
         if part.role in _UNSHOWN_ROLES:
             continue
@@ -83,10 +80,10 @@ def _content(mail: Mail) -> Iterator[bytes]:
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
         if part.is_text and _has_long_line(part.content):
-            yield _without_breaks(part)
-            continue
-        content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
-        yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
+            content = part.content.translate(None, _CHANGED)
+            yield to_utf8(content, part.charset, part.is_html, part.fallback)
+        else:
+            yield (part.utf8 if part.is_text else part.content).translate(None, _CHANGED)
         if part.is_text and part.content.find(ARMOR_START) >= 0:  # `utf8` has no data of PGP
             yield part.content.translate(None, _RECODED)
 
@@ -100,23 +97,6 @@ def _has_long_line(content: bytes) -> bool:
             return True
         start = end + 1
     return False
-
-
-def _without_breaks(part: Part) -> bytes:
-    """Return a text as UTF-8, without the bytes that servers insert into long lines."""
-    content = part.content.translate(None, _BROKEN)
-    return to_utf8(content, part.charset, part.is_html, part.fallback)
-
-
-def _unquote(content: bytes) -> bytes:
-    """Return content without the quotes of mbox files, one piece at a time."""
-    pieces, start = bytearray(), 0
-    while start < len(content):
-        end = content.rfind(b"\n", start, start + _PIECE) + 1
-        end = end or min(start + _PIECE, len(content))
-        pieces += _QUOTED_FROM.sub(b"", content[start:end])
-        start = end
-    return bytes(pieces)
 
 
 def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
@@ -142,8 +122,8 @@ def digest(message: bytes) -> bytes:
 
     It covers the decoded Message-ID, Date, From and Subject, and the decoded content of all parts.
     Without a Message-ID it covers To, Cc and Reply-To, too. It does not depend on fields that mail
-    servers, filters and mail programs add. It does not depend on folding, transfer encodings, line
-    ends, the quoting of mbox files, or empty lines at the end.
+    servers, filters and mail programs add. It does not depend on folding, transfer encodings, the
+    quoting of mbox files, or blanks and line ends in content.
 
     Raises
     ------
@@ -153,7 +133,7 @@ def digest(message: bytes) -> bytes:
     Examples
     --------
     >>> from streamnb.mailbox.digest import digest
-    >>> stored = b"X-Streamnb: Spam, score=3\r\nSubject: hi\r\nStatus: RO\r\n\r\nHello\r\n\r\n"
+    >>> stored = b"X-Streamnb: Spam, score=3\r\nSubject: hi\r\nStatus: RO\r\n\r\nHello \r\n\r\n"
     >>> digest(stored) == digest(b"Subject:\n hi\n\nHello\n")
     True
     """

@@ -221,6 +221,7 @@ SAME = {
         'From: "Änn Example" <a@b>'.encode(),
         b"From: =?utf-8?q?=C3=84nn?= Example <a@b>",
     ),
+    "brackets": (b"From: a@b", b"From: <a@b>"),
     "the zone's name": (
         b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
         b"Date: Mon, 6 Nov 2023 10:00:00 GMT",
@@ -242,6 +243,17 @@ def test_spellings_of_a_field_make_no_other_message(first, second):
     end = b"\nSubject: x\n\nhello\n"
     assert digest(first + end) == digest(second + end)
     assert header_key(first + end) == header_key(second + end)
+
+
+@given(
+    st.lists(st.sampled_from(["word", "", ">From here", "\t", "-- ", "é" * 500]), max_size=9),
+    st.sampled_from([" ", "  ", "\t", " \t " * 100]),
+    st.sampled_from(["plain", "html"]),
+)
+def test_blanks_before_line_ends_make_no_other_message(lines, blanks, subtype):
+    head = f"Subject: x\nContent-Type: text/{subtype}; charset=utf-8\n\n"
+    plain, padded = (head + "\n".join(line + end for line in lines) for end in ("", blanks))
+    assert digest(plain.encode()) == digest(padded.encode())
 
 
 @pytest.mark.parametrize(
