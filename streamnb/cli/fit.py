@@ -118,9 +118,9 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     """Merge models that were trained on different messages.
 
     The models must be of one kind, with the same tokenizer. For the models multinomial, bernoulli
-    and complement, the result equals training on all messages. For the default model the counts
-    are added, and the calibration of the model with most messages is kept. The merged model reads
-    the columns of the first model that was trained on a table.
+    and complement without decay, the result equals training on all messages. For the default model
+    the counts are added, and the calibration of the model with most messages is kept. The merged
+    model reads the columns of the first model that was trained on a table.
 
     \b
     Example:
