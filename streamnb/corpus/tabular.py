@@ -620,6 +620,6 @@ def _read_fasttext(table: Table) -> Iterator[TableRow]:
 
 def _unique_names(names: list[str], path: Path) -> list[str]:
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(names).most_common(1)[0][0]
         raise CorpusError(f"{path}: two columns are called {twice!r}; rename one")
     return names

@@ -27,7 +27,7 @@ from streamnb.config.experiment import (
 )
 from streamnb.config.yaml_files import read_yaml
 from streamnb.errors import ConfigError, CorpusError
-from streamnb.tables.experiment import run
+from streamnb.tables.experiment import data, run
 from streamnb.tables.experiment.data import read_examples
 from streamnb.tables.experiment.run import holdout_fractions, split_rows
 
@@ -454,6 +454,27 @@ def test_columns_are_numbers_or_text(tmp_path):
     binned = read_examples(TableConfig(path=config.path, bins=2, columns=("a", "b")))
     levels = binned.prepare(binned.table)(binned.table)
     assert levels.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
+
+
+class CountedName(str):
+    """A name of a column that counts comparisons."""
+
+    comparisons = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        CountedName.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def test_wide_tables_are_read_in_linear_time(tmp_path, monkeypatch):
+    n = 3000
+    names = [CountedName(f"c{i}") for i in range(n)]
+    lines = [",".join(row) for row in (names, ["1"] * n, ["2"] * n)]
+    config = written(tmp_path / "wide.csv", "\n".join(lines))
+    monkeypatch.setattr(data, "_check_names", lambda table: names)
+    assert len(read_examples(config).table.names) == n - 1
+    assert CountedName.comparisons < 20 * n
 
 
 def test_columns_are_named_in_any_case(tmp_path):

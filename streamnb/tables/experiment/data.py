@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -213,13 +214,15 @@ def _read_table(config: TableConfig) -> Examples:
     label, names = _choose_names(config, cells.names)
     text: dict[Hashable, str] = {}
     numbers_or_text = []
+    used_names = {label, *names}
     notes = [
         f"the column {name!r:.80} has no name, and is left out; to use it, name it in the file"
         for name in cells.names
-        if config.columns is None and name not in (label, *names)
+        if config.columns is None and name not in used_names
     ]
+    column_indices = {name: column for column, name in enumerate(cells.names)}
     for name in names:
-        column_index = cells.names.index(name)
+        column_index = column_indices[name]
         column = _Column(cells, column_index, missing)
         values, odd_row = column.read(name in config.text)
         numbers_or_text.append(values)
@@ -278,9 +281,10 @@ def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tup
         names = config.columns
         if not names or len(set(names)) != len(names):
             raise ConfigError("data.columns: expected at least one name, and each only once")
+    distinct_names = set(known_names)  # a table can have 100,000 columns
     for key, wanted in (("label", (label,)), ("columns", names), ("text", config.text)):
         for name in wanted:
-            if name not in known_names:
+            if name not in distinct_names:
                 name_list = ", ".join(known_names[:20])
                 raise ConfigError(
                     f"data.{key}: {config.path} has no column {name!r:.80} (it has {name_list})"
@@ -343,7 +347,7 @@ def _read_rows(table: Table) -> list[TableRow]:
 def _check_names(table: Table) -> list[str]:
     names = table.names
     if len(set(names)) != len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
+        duplicate = Counter(names).most_common(1)[0][0]
         raise CorpusError(f"{table.path}:1: the column {duplicate!r:.80} occurs twice")
     if len(names) < 2:
         raise CorpusError(
