@@ -60,7 +60,25 @@ _FOREIGN_FILES = {
         "not text; read it with pandas, and write it with to_csv(index=False)",
     ),
 }
+# Text files of other programs: a pattern of their beginning, or of each line, and a remedy. A line
+# "1 | a text" of Vowpal Wabbit is also one of a table whose delimiter is "|".
 _ARFF_START = lazy_pattern(rb"(?:\s|%[^\n]*\n)*@relation\s", re.IGNORECASE)
+_NUMBER = rb"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
+_FOREIGN_LINES = (
+    (
+        lazy_pattern(rb"%b(?: qid:\d+)?(?: +\d+:%b)+(?: *#.*)?" % (_NUMBER, _NUMBER)),
+        "LIBSVM lines; read them with load_svmlight_file of sklearn.datasets, and train a model of "
+        "counts in a program",
+    ),
+    (
+        lazy_pattern(
+            rb"%b(?: +%b)*(?: +'?[^\s|:]*)? +\|(?:[^\s|]|.*\s[^\s|]+:%b(?:\s|\Z)).*"
+            % (_NUMBER, _NUMBER, _NUMBER)
+        ),
+        "Vowpal Wabbit lines; write each as LABEL<TAB>TEXT",
+    ),
+)
+_PROBE_LINES = 20  # first lines of a file that are compared with these patterns
 # Exceptions of decompressors and parsers for damaged files.
 _COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
 DAMAGE_ERRORS = (ValueError, NotImplementedError, *_COMPRESSION_ERRORS)
@@ -109,6 +127,12 @@ def check_text(path: Path, head: bytes) -> None:
         )
     elif _ARFF_START.match(head):
         problem = "ARFF, the format of Weka; save it as CSV there"
+    else:
+        lines = [line.strip(b" \r") for line in head.split(b"\n", _PROBE_LINES)[:_PROBE_LINES]]
+        lines = [line for line in lines if line]
+        for pattern, remedy in _FOREIGN_LINES:
+            if lines and all(map(pattern.fullmatch, lines)):
+                problem = remedy
     if problem:
         raise CorpusError(f"{path}: {_FOREIGN_FILES.get(bare_suffix(path), problem)}")
 

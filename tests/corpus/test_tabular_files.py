@@ -783,11 +783,29 @@ def test_an_archive_says_what_it_is(tmp_path, names, problem):
 # Files of other programs: names, contents, and parts of the error.
 FOREIGN_FILES = {
     "iris.arff": (b"% UCI\n\n@RELATION iris\n@DATA\n1,a\n", "ARFF, .* save it as CSV"),
+    "digits.svm": (b"1 1:0.5 7:1\n-1 qid:3 2:1e-3 # x\n", "LIBSVM lines; read them with"),
+    "digits.txt.gz": (gzip.compress(b"+1 3:1\n" * 30), "LIBSVM lines"),
+    "tickets.vw": (b"1 |words free offer\n-1 |words lunch\n" * 30, "Vowpal Wabbit .*<TAB>TEXT"),
+    "houses.txt": (b"0 | price:.23 sqft:.25 2006\n1 2 'tag |a x:1 |b y\n", "Vowpal Wabbit"),
     "tickets.rda": (b"RDX3\nX\n" + bytes(range(8)) * 9, r"write\.csv\(.*row\.names=FALSE\)"),
     "tickets.RData.gz": (gzip.compress(b"RDX3\nX\n" + bytes(range(8)) * 9), r"write\.csv\("),
     "tickets.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet; save it as CSV"),
     "tickets.dta": (b"<stata_dta>" + b"\0\1" * 99, r"to_csv\(index=False\)"),
 }
+
+
+NEAR_FOREIGN_LINES = {
+    "bars": b"1 | free offer\n2 | lunch\n" * 9,
+    "bars without blanks": b"1|free offer\n2|lunch\n" * 9,
+    "times": b"1\t10:30 the train\n2\t11:00 the bus\n" * 9,
+    "lines of text": b"spam,at 1 10:30\nham,1 |a\n" * 9,
+}
+
+
+@pytest.mark.parametrize("name", NEAR_FOREIGN_LINES)
+def test_lines_that_resemble_foreign_ones_are_read(tmp_path, name):
+    (tmp_path / "a.txt").write_bytes(NEAR_FOREIGN_LINES[name])
+    assert len(list(open_corpus(tmp_path / "a.txt").entries())) == 18
 
 
 @pytest.mark.parametrize("name", FOREIGN_FILES)
