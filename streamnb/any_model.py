@@ -20,7 +20,7 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
 
     Parameters
     ----------
-    path : str or Path
+    path : str, bytes or Path
         The file.
     kind : type, default None
         The required class of the result; None for any. If it is a class of model and the file has a

@@ -209,6 +209,12 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def as_file_name(path: Any) -> Any:
+    """Return a path as text: str, bytes or a path-like object; an open file is unchanged."""
+    is_open = hasattr(path, "read") or hasattr(path, "write")
+    return path if is_open else os.fsdecode(path)
+
+
 def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
     """Write named arrays to a path (atomically) or to an open file.
 

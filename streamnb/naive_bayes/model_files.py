@@ -13,7 +13,7 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.errors import ModelFileError, OutputError, root_cause
-from streamnb.storage import read_array, write_arrays
+from streamnb.storage import as_file_name, read_array, write_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,7 +88,7 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     ----------
     model : SaveLoadMixin
         The model.
-    path : str, Path or open binary file
+    path : str, bytes, Path or open binary file
         The file.
     extra : object that JSON can hold, default None
         Stored with the model, such as its tokenizer's settings.
@@ -99,6 +99,7 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
         If the file cannot be written, or cannot store the type of a label, or the model's class is
         not one of streamnb's.
     """
+    path = as_file_name(path)
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):
         raise OutputError(f"{path}: {not_ours(name)}")
@@ -123,7 +124,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
 
     Parameters
     ----------
-    path : str, Path or open binary file
+    path : str, bytes, Path or open binary file
         The file.
     kind : type, default None
         The expected class; None for every imported class.
@@ -135,8 +136,9 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     """
     from zipfile import BadZipFile, ZipFile
 
+    path = as_file_name(path)
     try:
-        if isinstance(path, str | os.PathLike) and not stat.S_ISREG(os.stat(path).st_mode):
+        if isinstance(path, str) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with ZipFile(path) as archive:
             header = json.loads(read_array(archive, "header", "u1").tobytes())

@@ -3,6 +3,9 @@
 import enum
 import io
 import json
+import os
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,6 +123,22 @@ def test_verdicts_of_an_untrained_classifier_and_other_labels_are_json():
     json.dumps(streamnb.MailClassifier().classify(b"").to_dict(), allow_nan=False)
     model, (message, _) = trained("TextClassifier", (("a", 1), "b"))
     assert json.loads(json.dumps(model.classify(message).to_dict()))["label"] == "('a', 1)"
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "MultinomialNB", "GaussianNB"])
+def test_paths_of_every_type_are_one_file(name, tmp_path):
+    model = getattr(streamnb, name)()
+    path = tmp_path / "model.snb"
+    for kind in (str, os.fsencode, Path):
+        model.save(kind(path))
+        assert type(streamnb.load(kind(path))) is type(model)
+        assert type(type(model).load(kind(path))) is type(model)
+        path.unlink()
+        with pytest.raises(ModelFileError, match=rf"^{re.escape(str(path))}: .*No such file"):
+            streamnb.load(kind(path))
+    for call in (model.save, type(model).load):
+        with pytest.raises(TypeError, match=r"str, bytes or os\.PathLike"):
+            call(7)
 
 
 def test_open_files_are_read():
