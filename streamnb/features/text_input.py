@@ -15,14 +15,14 @@ NO_EXAMPLES = "found 0 samples, but at least one is needed"
 
 
 def as_sequence(X: Any) -> Any:
-    """Return an iterator as a list, and any other value unchanged.
+    """Return an iterator as a list, and any other value as `as_data` does.
 
     Raises
     ------
     ValueError
         If X is a list without an item, or a set, whose items have no order.
     """
-    refuse_set(X)
+    X = as_data(X)
     if isinstance(X, Iterator):
         X = list(X)
     if isinstance(X, list) and not X:
@@ -30,12 +30,27 @@ def as_sequence(X: Any) -> Any:
     return X
 
 
-def refuse_set(X: Any) -> None:
-    """Raise ValueError if X is a set, because its items have no order, or a lazy frame."""
+def as_data(X: Any) -> Any:
+    """Return arrays of other libraries as numpy's, collections of dask computed, others unchanged.
+
+    The items of other arrays are often arrays themselves. A loop over the rows would take each
+    value for a level of its own.
+
+    Raises
+    ------
+    ValueError
+        If X is a set, because its items have no order, or a lazy frame.
+    """
     if isinstance(X, set | frozenset):
         raise ValueError("X is a set, whose items have no order: pass a list")
     if type(X).__name__ == "LazyFrame":  # also of narwhals
         raise ValueError("X is a LazyFrame, whose rows are not computed: pass X.collect()")
+    if isinstance(X, (list, np.ndarray, np.generic)):
+        return X
+    if hasattr(X, "__dask_graph__"):
+        X = X.compute()
+    has_values = any(hasattr(X, name) for name in ("tocsr", "to_list", "to_pylist", "columns"))
+    return np.asarray(X) if hasattr(X, "__array__") and not has_values else X
 
 
 def as_texts(X: Any) -> list[Any] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, check_labels, checked_weight
-from streamnb.features.text_input import frame_of, is_frame, refuse_set, single_column
+from streamnb.features.text_input import as_data, frame_of, is_frame, single_column
 from streamnb.features.token_counts import CountedFrameMixin, TokenCounts
 
 
@@ -81,7 +81,8 @@ class Rows:
         names: list[Any] | None = None
         if isinstance(X, NamedMatrix):
             names, X = X.names, X.matrix
-        elif is_frame(X):
+        X = as_data(X)
+        if is_frame(X):
             names, X = _frame_values(X)
         indptr, indices, data, width = _to_csr_arrays(X, canonical)
         used: Ints | None = None
@@ -230,7 +231,7 @@ def as_messages(X: Any, by_name: bool) -> list[Any]:
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
     if isinstance(X, Mapping):
         raise TypeError("a dict is no list of messages: pass list(X.values())")
-    refuse_set(X)
+    X = as_data(X)
     frame = frame_of(X) if is_frame(X) else None
     if frame is not None and (by_name or frame.shape[1] != 1):
         return list(frame.rows(named=True))
@@ -238,8 +239,8 @@ def as_messages(X: Any, by_name: bool) -> list[Any]:
 
 
 def as_list(X: Any) -> Any:
-    """Return a tuple, an iterator or a tokenizer's frame as a list; other values unchanged."""
-    refuse_set(X)
+    """Return a tuple, an iterator or a tokenizer's frame as a list; others as `as_data` does."""
+    X = as_data(X)
     if isinstance(X, (tuple, Iterator)):
         return list(X)
     return X.counted_messages if isinstance(X, CountedFrameMixin) else X
@@ -357,12 +358,13 @@ def as_labels(y: Any, name: str = "the labels") -> list[Any]:
     ValueError
         If y has no order, such as a set, or has more than one column.
     """
+    is_unordered = isinstance(y, Mapping | str | bytes | set | frozenset)
+    y = y if is_unordered else as_data(y)
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
         if len(columns) != 1:
             raise ValueError(f"{name} are a frame of {len(columns)} columns; pass one column")
         return columns[0].to_list()
-    is_unordered = isinstance(y, Mapping | str | bytes | set | frozenset)
     if y is None or is_unordered or hasattr(y, "tocsr"):
         raise ValueError(f"{name} are a {type(y).__name__}, not a list, array or series")
     shape = getattr(y, "shape", ())
@@ -373,8 +375,6 @@ def as_labels(y: Any, name: str = "the labels") -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return getattr(y, method)()
-    if hasattr(y, "__array__"):  # such as an array of dask
-        return np.asarray(y).tolist()
     return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from streamnb.counts.protocol import Floats, Label, check_labels
-from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame
 from streamnb.features.token_counts import CountedMessages
 from streamnb.naive_bayes.matrices import (
     are_messages,
@@ -228,7 +228,6 @@ class MiniBatchMixin(PredictManyMixin):
         ValueError
             If a value, weight or length is wrong. The model is then unchanged.
         """
-        refuse_set(X)
         with self.lock:
             self._learn_rows(X, y, sample_weight, () if classes is None else as_classes(classes))
         return self

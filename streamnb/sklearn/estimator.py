@@ -16,7 +16,7 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, distinct_labels, is_missing
-from streamnb.features.text_input import is_frame
+from streamnb.features.text_input import as_data, is_frame
 from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.naive_bayes.matrices import as_array, as_classes, as_labels, as_weights
 from streamnb.naive_bayes.mini_batches import log_normalised
@@ -94,6 +94,8 @@ def _keep_labels(y: Any) -> Any:
     numpy drops a mask, and reads the nullable numbers and truth values of pandas as floats. It
     cannot read an iterator. It truncates the members of an enum of texts to their first letters.
     """
+    if not isinstance(y, (set, frozenset)):
+        y = as_data(y)
     if hasattr(y, "dtype"):
         is_numpy = isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"
         # scikit-learn does not know the type of an array of objects, such as truth values

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Floats, Ints, is_missing
-from streamnb.features.text_input import frame_of, is_frame
+from streamnb.features.text_input import as_data, frame_of, is_frame
 from streamnb.naive_bayes.matrices import values_of
 
 LARGEST = 1e100  # largest value: squares and their sums stay finite
@@ -75,6 +75,7 @@ class Columns:
         """
         if isinstance(X, cls):
             return X
+        X = as_data(X)
         if isinstance(X, tuple | Iterator):
             X = list(X)
         if is_frame(X):

@@ -326,6 +326,75 @@ def test_errors_name_the_row_that_is_not_text(module, missing):
 
 
 # Kinds of rows that have the values of a frame.
+class OtherArray:
+    """An array of another library, such as a tensor: its items are such arrays, too."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+        self.shape, self.ndim = self.values.shape, self.values.ndim
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return map(OtherArray, self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.astype(dtype or self.values.dtype)
+
+
+class Collection:
+    """A collection of dask, whose values are computed on demand."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dask_graph__(self):
+        return {}
+
+    def compute(self):
+        return self.values
+
+
+COLLECTIONS = {
+    "array of another library": lambda values: OtherArray(values.to_numpy()),
+    "frame of dask": Collection,
+    "array of dask": lambda values: Collection(values.to_numpy()),
+}
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+@pytest.mark.parametrize("name", [*TABLES, "TextClassifier", "MailClassifier", "MultinomialNB"])
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_collections_of_other_libraries_are_computed(module, name, kind):
+    convert = COLLECTIONS[kind]
+    X = pd.Series(TEXTS) if name.endswith("Classifier") else FRAME
+    y, weights = pd.Series(LABELS), pd.Series([1.0, 2.0] * 10)
+    is_core = module is streamnb
+    for method in ("fit", "partial_fit", *(["learn_many"] if is_core else [])):
+        models = [getattr(module, name)() for _ in range(2)]
+        arguments = [X if kind == "frame of dask" else X.to_numpy(), y, weights]
+        getattr(models[0], method)(*arguments[:2])
+        getattr(models[1], method)(*map(convert, (X, y)))
+        for model, part in zip(models, (arguments, map(convert, (X, y, weights))), strict=True):
+            rows, labels, shares = part
+            model.partial_fit(rows, labels, sample_weight=shares)
+        for predict in ("predict", "predict_proba", *(["predict_many"] if is_core else [])):
+            expected, values = (
+                np.asarray(getattr(model, predict)(rows))
+                for model, rows in zip(models, (arguments[0], convert(X)), strict=True)
+            )
+            np.testing.assert_array_equal(values, expected)
+        assert models[1].score(convert(X), convert(y)) == models[0].score(arguments[0], y)
+
+
+def test_a_tokenizer_transforms_collections_of_other_libraries():
+    for convert in COLLECTIONS.values():
+        texts = convert(pd.Series(TEXTS))
+        matrix = streamnb.Tokenizer().fit(texts).transform(texts)
+        assert (matrix != streamnb.Tokenizer().fit_transform(TEXTS)).nnz == 0
+
+
 ROWS_OF_FRAME = {
     "generator": lambda frame: (row for row in frame.to_numpy()),
     "iterator of lists": lambda frame: iter(frame.to_numpy().tolist()),
