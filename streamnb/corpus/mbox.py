@@ -227,8 +227,8 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
     """Return the size of an mbox as soon as it is not locked, and whether it was unlocked in time.
 
-    Mail programs lock an mbox by a file with the suffix .lock, by fcntl, or by both. Messages that
-    they append later are beyond this size.
+    Mail programs lock an mbox by a file with the suffix .lock, by fcntl, by flock, or by several of
+    these. Messages that they append later are beyond this size.
     """
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
@@ -278,11 +278,13 @@ def _is_locked(file: BinaryIO, path: Path) -> bool:
         lock_time = 0.0
     if time.time() - lock_time < _STALE_LOCK_S:
         return True
-    try:
-        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        fcntl.lockf(file, fcntl.LOCK_UN)
-    except OSError as error:  # the file system may not support locks
-        return error.errno in (errno.EACCES, errno.EAGAIN)
+    for lock in (fcntl.lockf, fcntl.flock):  # in Linux, the one does not see the other
+        try:
+            lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock(file, fcntl.LOCK_UN)
+        except OSError as error:  # the file system may not support locks
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return True
     return False
 
 

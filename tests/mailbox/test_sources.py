@@ -159,7 +159,7 @@ def test_a_content_length_is_believed_if_a_separator_or_the_end_follows(
     assert len(contents(tmp_path / "box")) == count + (not is_last)
 
 
-@pytest.fixture(params=["lock file", "fcntl"])
+@pytest.fixture(params=["lock file", "lockf", "flock"])
 def locked_box(request, tmp_path, monkeypatch):
     """An mbox that another program has locked, with a message of which half is written."""
     monkeypatch.setattr(streamnb.corpus.mbox, "_LOCK_TIMEOUT_S", 0.0)
@@ -169,8 +169,8 @@ def locked_box(request, tmp_path, monkeypatch):
         (tmp_path / "box.lock").touch()
         yield path
         return
-    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
-    command = [sys.executable, "-c", script, str(path)]
+    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); getattr(fcntl, sys.argv[2])(f, fcntl.LOCK_EX); print(flush=True); input()"
+    command = [sys.executable, "-c", script, str(path), request.param]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         yield path
