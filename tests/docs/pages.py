@@ -26,6 +26,7 @@ TIMEOUT_S = 120
 VARIABLE = [
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d", "TIME"),
     (r" *\d+\.\d+ s, [\d,]+ messages a second", " DURATION"),
+    (r", \d+\.\d s$", ", DURATION"),
     (r" *\d[\d.]* [kM]B", " SIZE"),
     (r"token=[\w-]+|/[\w-]{16,}/?$", "SECRET"),
     (r"/\S*/(?=[\w.]+)", ""),  # folders of absolute paths
