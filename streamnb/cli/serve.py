@@ -431,7 +431,7 @@ def _networks(
     "--log",
     "log_format",
     type=click.Choice(["text", "json"]),
-    help="Log a line for every message: key=value pairs, or JSON.",
+    help="Log a line for every message and label: key=value pairs, or JSON.",
 )
 @options.judge_options
 @options.database_options
