@@ -212,38 +212,7 @@ async def _serve(
     loop.set_exception_handler(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
-    stop = asyncio.Event()
-    handover: asyncio.Task[None] | None = None
-    is_replaced = False
-
-    async def replace() -> None:
-        nonlocal is_replaced
-        names = [listener.name for listener in listeners]
-        sockets = [listener.socket for listener in listeners]
-        own = [listener.name for listener in listeners if listener.is_owned]
-        is_replaced = await hand_over(names, sockets, own)
-        if is_replaced:
-            for listener in listeners:
-                listener.is_owned = False
-            stop.set()
-        else:
-            monitor.warn(_NO_SUCCESSOR)
-
-    has_terminal = _has_terminal()  # a closed terminal cannot be opened
-
-    def hang_up() -> None:
-        nonlocal handover
-        if has_terminal:
-            stop.set()
-        elif "NOTIFY_SOCKET" not in os.environ:
-            monitor.warn(_HANGUP_IGNORED)
-        elif not stop.is_set() and (handover is None or handover.done()):
-            handover = asyncio.create_task(replace())
-
-    actions = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set, signal.SIGHUP: hang_up}
-    for number, act in actions.items():
-        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
-            loop.add_signal_handler(number, act)
+    signals = _StopSignals(listeners, monitor)
     accepting = [asyncio.create_task(accept(listener, monitor)) for listener in listeners]
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
@@ -253,21 +222,58 @@ async def _serve(
     if notify_predecessor():  # systemd ignores this process until the predecessor has told it both
         state, notify_at = "WATCHDOG=1", time.monotonic() + watchdog_interval()
     try:
-        while not stop.is_set():
+        while not signals.stop.is_set():
             watch.check()
             if time.monotonic() >= notify_at and notify_systemd(state):
                 state, notify_at = "WATCHDOG=1", time.monotonic() + watchdog_interval()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _CHECK_S)
+                await asyncio.wait_for(signals.stop.wait(), _CHECK_S)
             mailboxes.check_replaced()
     finally:
-        if handover is not None:
-            handover.cancel()
-        if not is_replaced:
+        if signals.handover is not None:
+            signals.handover.cancel()
+        if not signals.is_replaced:
             notify_systemd("STOPPING=1")
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
+
+
+class _StopSignals:
+    """Handles the signals that end the server. A hangup can hand it over to a new process."""
+
+    def __init__(self, listeners: Sequence[Listener], monitor: Monitor) -> None:
+        self.stop = asyncio.Event()
+        self.handover: asyncio.Task[None] | None = None
+        self.is_replaced = False
+        self._listeners = listeners
+        self._monitor = monitor
+        self._has_terminal = _has_terminal()  # a closed terminal cannot be opened
+        actions = {signal.SIGTERM: self.stop.set, signal.SIGINT: self.stop.set}
+        for number, act in {**actions, signal.SIGHUP: self._hang_up}.items():
+            if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
+                asyncio.get_running_loop().add_signal_handler(number, act)
+
+    def _hang_up(self) -> None:
+        if self._has_terminal:
+            self.stop.set()
+        elif "NOTIFY_SOCKET" not in os.environ:
+            self._monitor.warn(_HANGUP_IGNORED)
+        elif not self.stop.is_set() and (self.handover is None or self.handover.done()):
+            self.handover = asyncio.create_task(self._replace())
+
+    async def _replace(self) -> None:
+        """Start a new process with the same sockets. If it is ready, stop this one."""
+        names = [listener.name for listener in self._listeners]
+        sockets = [listener.socket for listener in self._listeners]
+        own = [listener.name for listener in self._listeners if listener.is_owned]
+        self.is_replaced = await hand_over(names, sockets, own)
+        if self.is_replaced:
+            for listener in self._listeners:
+                listener.is_owned = False
+            self.stop.set()
+        else:
+            self._monitor.warn(_NO_SUCCESSOR)
 
 
 def _has_terminal() -> bool:
