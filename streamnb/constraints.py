@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -33,9 +34,7 @@ def suggest(value: Any, choices: Iterable[Any]) -> str:
     >>> suggest("LazyBayesianRules", ["lazy", "mixed"])
     "; did you mean 'lazy'?"
     """
-    # here: only errors need them
-    import difflib
-    import re
+    import difflib  # here: only errors need it
 
     names = {choice.lower(): choice for choice in choices if isinstance(choice, str)}
     text = value if isinstance(value, str) else ""

@@ -7,7 +7,10 @@ import sys
 import click
 
 from streamnb.cli import options
+from streamnb.cli.quick import filter_stream, give_up
 from streamnb.errors import StreamNBError
+from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.response import FIELD
 
 
 class _PassingCommand(options.MailCommand):
@@ -21,9 +24,6 @@ class _PassingCommand(options.MailCommand):
 
 def pass_unmarked() -> None:
     """Copy a message without a verdict."""
-    from streamnb.cli.quick import give_up
-    from streamnb.mailbox.service.passthrough import pass_through
-
     if sys.stdin is not None and sys.stdout is not None:
         try:
             pass_through(sys.stdin.buffer, sys.stdout.buffer, None)
@@ -32,8 +32,6 @@ def pass_unmarked() -> None:
 
 
 def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
-    from streamnb.mailbox.service.response import FIELD
-
     if text is None:
         return None
     name, colon, value = text.partition(":")
@@ -82,8 +80,6 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
       streamnb filter < message.eml
       streamnb filter -u --threshold 0.99 < message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.cli.quick import filter_stream
-
     try:
         client = options.connect(learn=update, record=True)
     except StreamNBError as error:

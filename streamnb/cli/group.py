@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -190,8 +191,6 @@ def _prepare_command(command: click.Command) -> None:
 
 def _name_options(error: Exception, command: click.Command) -> None:
     """Add the command's option to each configuration key in an error: corpus.skip (--skip)."""
-    import re
-
     from streamnb.errors import StreamNBError
 
     if isinstance(error, StreamNBError) and re.search(r"\b(corpus|evaluate|output)\.", str(error)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from streamnb.cli import options
+from streamnb.cli.quick import notify_not_ready
 from streamnb.cli.sources import (
     binary_option,
     imap_access,
@@ -443,8 +444,6 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
     Exit status for one message: 0 spam, 1 ham or another class, 2 unsure, 3 error. For several
     messages: 0, or 3 after an error.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.cli.quick import notify_not_ready
-
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
     statuses: list[int] = []

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from streamnb.cli import options
+from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, message_count, printable
+from streamnb.mailbox.location import default_path, is_url
 
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
@@ -43,7 +45,6 @@ def status(as_json: bool) -> None:
     Example:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.cli.tables import new_console, new_table
     from streamnb.mailbox.status import check_file, readiness_by_label, site_opinion
     from streamnb.mailbox.status import status as status_of
 
@@ -149,7 +150,6 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
 
     Exit status: 0 all rows were copied, 4 some or all rows were left out.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.location import default_path
     from streamnb.mailbox.recover import recover as recover_rows
 
     damaged = str(options.shared_value("db") or default_path())
@@ -383,7 +383,6 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
       streamnb import backup.jsonl --db new.db
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.location import default_path, is_url
     from streamnb.mailbox.recover import remove_database
     from streamnb.mailbox.status import readiness_by_label
     from streamnb.mailbox.transfer.formats import import_file

@@ -19,13 +19,14 @@ from unicodedata import normalize
 import click
 
 from streamnb.errors import ConfigError, StateError, StreamNBError, message_count, printable
+from streamnb.mailbox.location import base_path, default_path, user_name, user_path
+from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.service.response import JudgeOptions
 from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
     from streamnb.mailbox.mailbox import Mailbox
-    from streamnb.mailbox.service.client import MailboxClient
-    from streamnb.mailbox.service.response import JudgeOptions
 
 
 class WholeRange(click.IntRange):
@@ -317,8 +318,6 @@ shared_option: Callable[..., Decorator] = partial(click.option, expose_value=Fal
 
 
 def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
-    from streamnb.mailbox.location import user_path
-
     user = ctx.meta["streamnb.user"]
     if user is not None and db is None:
         try:
@@ -330,8 +329,6 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
 
 def site_model_path() -> str | None:
     """Return the path of the site's model, from --base or its default; None if there is none."""
-    from streamnb.mailbox.location import base_path
-
     return shared_value("base") or base_path(shared_value("user"))
 
 
@@ -388,15 +385,11 @@ judge_options: Decorator = combine_options(
 
 def current_judge_options(reasons: int = 0) -> JudgeOptions:
     """Return the options of decisions of the command that runs."""
-    from streamnb.mailbox.service.response import JudgeOptions
-
     return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
 
 def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> MailboxClient:
     """Return the client of the selected mailbox."""
-    from streamnb.mailbox.service.client import MailboxClient
-
     return MailboxClient(
         shared_value("db"),
         shared_value("wait"),
@@ -410,7 +403,6 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
 
 def open_mailbox(create: bool = False, warn: Callable[[str], None] | None = None) -> Mailbox:
     """Open the mailbox that --db or --user names; `warn` is as for `SiteModel`."""
-    from streamnb.mailbox.location import default_path
     from streamnb.mailbox.site_model import open_with_site_model
 
     path = shared_value("db") or default_path()
@@ -428,8 +420,6 @@ def open_mailbox(create: bool = False, warn: Callable[[str], None] | None = None
 
 def warn_of_other_owner(path: str | Path) -> None:
     """Warn on standard error if root created a file in another user's folder."""
-    from streamnb.mailbox.location import user_name
-
     folder = os.path.dirname(os.path.abspath(path))
     try:
         file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -386,8 +387,6 @@ def _format_value(value: Any) -> str:
 
 
 def _with_progress(config: Config, run: Callable[[Config, OnStep], Result]) -> Result:
-    import time
-
     start = time.monotonic()
     extra = "{task.fields[rate]:,.0f}/s  accuracy {task.fields[accuracy]:.2%}"
     text = "{task.completed:,.0f} messages"

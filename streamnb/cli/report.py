@@ -6,6 +6,8 @@ import os
 
 import click
 
+from streamnb.errors import ConfigError, printable
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
@@ -33,7 +35,6 @@ def report(runs: tuple[str, ...], path: str) -> None:
 
     Exit status: 0 success, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.errors import ConfigError, printable
     from streamnb.pictures import write_report
 
     folder = os.path.realpath(os.path.dirname(path) or ".")

@@ -14,6 +14,8 @@ import click
 
 from streamnb.cli import options
 from streamnb.cli.group import ContextGroup
+from streamnb.cli.replay import make_config
+from streamnb.cli.tables import print_summary
 from streamnb.errors import (
     ConfigError,
     CorpusError,
@@ -133,8 +135,6 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(summary.as_dict()))
         return
-    from streamnb.cli.tables import print_summary
-
     print_summary(f"{section.input}: {section.format}, on Spark", summary, [])
 
 
@@ -160,8 +160,6 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
 
 def _read_config(config_file: str, settings: tuple[str, ...], *required: str) -> tuple[Any, Any]:
     """Return a configuration and its section `spark`; ConfigError if a required key is missing."""
-    from streamnb.cli.replay import make_config
-
     config = make_config((), config_file, settings, {})
     if config.spark is None or config.spark.input is None:
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from streamnb.cli.mailbox import parse_label
 from streamnb.cli.options import FiniteRange, database_options, open_mailbox
 from streamnb.cli.sources import imap_access, is_imap_url, server_options
 from streamnb.errors import (
@@ -24,11 +25,13 @@ from streamnb.errors import (
     describe_os_error,
     printable,
 )
+from streamnb.mailbox.service.addresses import canonical_address
+from streamnb.mailbox.service.line_writer import LineWriter, has_reader
+from streamnb.mailbox.watch.account import Account, pause
+from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.watch.account import Account
-    from streamnb.mailbox.watch.plan import FolderPlan
     from streamnb.mailbox.watch.watcher import Watcher
 
 _SENDER = lazy_pattern(r"[^@\s<>]*@[^@\s<>]+")
@@ -42,7 +45,6 @@ def _parse_folders(
     """Parse LABEL=FOLDER,... or pairs from YAML into the class of each folder."""
     if pairs is None:
         return None
-    from streamnb.cli.mailbox import parse_label
 
     labels: dict[str, str] = {}
     for pair in _split_pairs(pairs) if isinstance(pairs, str) else pairs or [""]:
@@ -74,8 +76,6 @@ def _parse_senders(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """Parse ADDRESS=FOLDER of --pin, or ADDRESS of --never, into a folder for each sender."""
-    from streamnb.mailbox.service.addresses import canonical_address
-
     folders: dict[str, str] = {}
     for value in values:
         address, equals, folder = (part.strip() for part in value.partition("="))
@@ -236,7 +236,6 @@ def watch(
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
       streamnb watch ~/Maildir --folders work=Work,spam=Junk --unsure Look --move --create
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.service.line_writer import has_reader
     from streamnb.mailbox.watch.watcher import Watcher
 
     if duplicates := set(pinned) & set(never):
@@ -284,8 +283,6 @@ def _folder_plan(
     pinned: dict[str, str],
 ) -> FolderPlan:
     """Return the account's rules, with each folder in the account's spelling."""
-    from streamnb.mailbox.watch.plan import FolderPlan
-
     canonical = account.canonical_name
     inbox = canonical(inbox)
     classes: dict[str, str] = {}
@@ -314,7 +311,6 @@ def _folder_plan(
 @contextmanager
 def _open_report(scans_once: bool) -> Iterator[Callable[[str], None]]:
     """Return a function that prints a line with the time; one scan waits for a slow reader."""
-    from streamnb.mailbox.service.line_writer import LineWriter
 
     def format_line(line: str) -> str:
         return printable(f"{datetime.now():%F %T} {line}")
@@ -348,7 +344,6 @@ def _run(
 ) -> None:
     """Scan and wait until the watcher must stop. After an error, pause and try again."""
     from streamnb.mailbox.rebuild import is_due, rebuild
-    from streamnb.mailbox.watch.account import pause
 
     pause_s = 0.0
     is_started = False

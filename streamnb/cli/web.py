@@ -13,7 +13,10 @@ import click
 
 from streamnb.cli import options
 from streamnb.cli.sources import server_options
+from streamnb.cli.watch import open_account
 from streamnb.errors import ConfigError, printable, require_extra
+from streamnb.mailbox.service import sockets
+from streamnb.mailbox.service.http_token import database_token
 
 
 @click.command()
@@ -44,14 +47,10 @@ def web(account: str | None, listen: str) -> None:
     with require_extra("web", "{}: not installed"):
         from streamnb.mailbox.service.http import AuthMiddleware, http
         from streamnb.web.app import pages
-    from streamnb.cli.watch import open_account
-    from streamnb.mailbox.service.http_token import database_token
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.server import Listener, serve
-    from streamnb.mailbox.service.sockets import listen as listening_at
-    from streamnb.mailbox.service.sockets import parse_address
 
-    address = parse_address(listen)
+    address = sockets.parse_address(listen)
     if not address.is_local or address.path is not None:
         raise ConfigError(f"{listen}: the page is only for this machine; listen on 127.0.0.1:PORT")
     with options.open_mailbox(create=True) as mailbox:
@@ -61,7 +60,7 @@ def web(account: str | None, listen: str) -> None:
             guard = AuthMiddleware(
                 pages(mailbox, session, opened), lambda user: token, session=session
             )
-            listener = Listener("web", listening_at(address), http(guard))
+            listener = Listener("web", sockets.listen(address), http(guard))
             click.echo(f"http://{listener.address}/?token={token}")
             serve(Mailboxes(mailbox), [listener], options.echo_err)
 

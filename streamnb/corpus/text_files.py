@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import bz2
+import gzip
 import io
 import os
 import re
@@ -389,12 +391,8 @@ def _open_stream(file: BinaryIO, suffix: str, mode: Any) -> BinaryIO | None:
     """Return a gzip, bzip2 or xz stream in the mode "rb" or "wb"; None for other suffixes."""
     stream: Any = None
     if suffix == ".gz":
-        import gzip
-
         stream = gzip.GzipFile("", mode, fileobj=file, mtime=0)
     elif suffix == ".bz2":
-        import bz2
-
         stream = bz2.BZ2File(file, mode)
     elif suffix == ".xz":
         stream = LZMAFile(file, mode)  # noqa: SIM115 (the caller closes it)

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
+from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.http import cookie_name
 from streamnb.mailbox.status import readiness_by_label, status
@@ -346,8 +347,6 @@ class _Site:
 
     def _counts_of(self, word: str) -> list[tuple[str, dict[str, float]]]:
         """Return the counts of a word in each class, with and without prefixes of header fields."""
-        from streamnb.features.token_counts import TokenCounts
-
         rows = []
         prefixes = ("", "subject:", "from:", "to:", "url:")
         for name in dict.fromkeys(f"{prefix}{word}" for prefix in prefixes):

@@ -68,27 +68,69 @@ def package_of(module: str) -> str:
     return max(names, key=len)
 
 
+def modules_of(node: ast.AST) -> set[str]:
+    """Return the modules that an import statement loads; no module for any other statement."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if not isinstance(node, ast.ImportFrom):
+        return set()
+    assert node.level == 0, f"{node.module}: relative import"
+    # `from package import module` imports the module, not a name of the package.
+    whole = [f"{node.module}.{alias.name}" for alias in node.names]
+    return {
+        name if name.removeprefix("streamnb.") in {*MODULES, "_core"} else str(node.module)
+        for name in whole
+    }
+
+
 def imported(path: Path) -> set[str]:
     """Return the modules of streamnb that a file imports, anywhere in it, also for type checkers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    modules = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            # `from package import module` imports the module, not a name of the package.
-            whole = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [
-                name if name.removeprefix("streamnb.") in {*MODULES, "_core"} else str(node.module)
-                for name in whole
-            ]
-        else:
-            continue
-        modules |= {
-            name.removeprefix("streamnb.") for name in names if name.startswith("streamnb.")
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    names = {name for node in nodes for name in modules_of(node) if name.startswith("streamnb.")}
+    return {name.removeprefix("streamnb.") for name in names} & {*MODULES, "_core"}
+
+
+def imported_at_start(statements: list[ast.stmt]) -> set[str]:
+    """Return the modules that a file loads when it is imported."""
+    names = set()
+    for node in statements:
+        names |= modules_of(node)
+        is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if not is_for_types and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for field in ("body", "orelse", "finalbody"):
+                names |= imported_at_start(getattr(node, field, []))
+    return names
+
+
+def loaded_by(module: str, started: dict[str, set[str]]) -> set[str]:
+    """Return the modules that are loaded as soon as a module of streamnb is."""
+    names, waiting = set(), [f"streamnb.{module}"]
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting += [name.rpartition(".")[0], *started.get(name.removeprefix("streamnb."), ())]
+    return names
+
+
+def test_imports_within_functions_save_time():
+    """The modules of such an import are not loaded already by the imports at the top of the file."""
+    trees = {module: ast.parse(path.read_text()) for module, path in MODULES.items()}
+    started = {module: imported_at_start(tree.body) for module, tree in trees.items()}
+    for module, tree in trees.items():
+        functions = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        late = {
+            name
+            for function in functions
+            for node in ast.walk(function)
+            for name in modules_of(node)
         }
-    return modules & {*MODULES, "_core"}
+        useless = late & loaded_by(module, started)
+        assert not useless, f"{module}: import {useless} at the top of the file"
 
 
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))

@@ -10,7 +10,7 @@ import pytest
 from serving import FIELD, SPAM, MailServer, as_sent, poll
 
 from streamnb import Mailbox
-from streamnb.cli.serve import parse_hop
+from streamnb.cli.server_process import parse_hop
 from streamnb.mailbox.service import proxy as proxy_module
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget

@@ -17,7 +17,7 @@ from serving import HAM, MailServer, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
-from streamnb.cli.serve import parse_hop
+from streamnb.cli.server_process import parse_hop
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.handover import notify_predecessor
 from streamnb.mailbox.service.mailboxes import Mailboxes

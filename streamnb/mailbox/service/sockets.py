@@ -7,6 +7,7 @@ import errno
 import ipaddress
 import math
 import os
+import resource
 import socket
 import stat
 from collections.abc import Sequence
@@ -220,8 +221,6 @@ def _is_listening(passed: socket.socket) -> bool:
 
 def raise_file_limit() -> None:
     """Raise the limit of open files to the highest allowed value: each open mailbox has three."""
-    import resource  # not on Windows
-
     current, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if highest == resource.RLIM_INFINITY else min(highest, _MOST_FILES)
     if current != resource.RLIM_INFINITY and current < wanted:
