@@ -108,7 +108,5 @@ def _after_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_acquire_all,
-        after_in_parent=_after_in_parent,
-        after_in_child=_after_in_child,
+        before=_acquire_all, after_in_parent=_after_in_parent, after_in_child=_after_in_child
     )

@@ -17,16 +17,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import (
-    Any,
-    ClassVar,
-    Literal,
-    NamedTuple,
-    Protocol,
-    Self,
-    TypeVar,
-    dataclass_transform,
-)
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar, dataclass_transform
 
 from streamnb.constraints import Constraint
 from streamnb.foreign_names import translate_names, unknown_name_error

@@ -265,11 +265,7 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
 
 _LABEL_TYPES = {"str": str, "int": int, "bool": bool, "float": float}
 # Methods of the base classes, because a subclass such as an enum of str may return other text.
-_PLAIN_VALUES: dict[type[Any], Any] = {
-    str: str.__str__,
-    int: int.__int__,
-    float: float.__float__,
-}
+_PLAIN_VALUES: dict[type[Any], Any] = {str: str.__str__, int: int.__int__, float: float.__float__}
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -128,12 +128,7 @@ _SHOWING = (
 )
 _WIDE_KEYWORDS = frozenset((b"initial", b"inherit", b"unset", b"revert", b"revert-layer"))
 # The properties whose values a declaration replaces, other than its own.
-_PARTS = {
-    b"margin": MARGINS,
-    b"inset": EDGES,
-    b"mask": (b"mask-image",),
-    b"text-indent": (INDENT,),
-}
+_PARTS = {b"margin": MARGINS, b"inset": EDGES, b"mask": (b"mask-image",), b"text-indent": (INDENT,)}
 
 
 class Style(NamedTuple):

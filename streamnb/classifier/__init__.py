@@ -4,12 +4,4 @@ from streamnb.classifier.message_classifier import Classifier
 from streamnb.classifier.presets import MailClassifier, TextClassifier
 from streamnb.classifier.verdict import COSTS, Costs, Reason, Verdict
 
-__all__ = [
-    "COSTS",
-    "Classifier",
-    "Costs",
-    "MailClassifier",
-    "Reason",
-    "TextClassifier",
-    "Verdict",
-]
+__all__ = ["COSTS", "Classifier", "Costs", "MailClassifier", "Reason", "TextClassifier", "Verdict"]

@@ -107,10 +107,7 @@ run_options: options.Decorator = options.combine_options(
     help="Write the trained model, with its tokenizer, to FILE.",
 )
 def replay(
-    targets: tuple[str, ...],
-    config_file: str | None,
-    settings: tuple[str, ...],
-    **values: Any,
+    targets: tuple[str, ...], config_file: str | None, settings: tuple[str, ...], **values: Any
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
@@ -395,12 +392,7 @@ def _with_progress(config: Config, run: Callable[[Config, OnStep], Result]) -> R
         def on_step(metrics: RunningMetrics, total: int | None) -> None:
             if metrics.messages % 64 == 0:
                 rate = metrics.messages / (time.monotonic() - start)
-                draw(
-                    total=total,
-                    completed=metrics.messages,
-                    rate=rate,
-                    accuracy=metrics.accuracy,
-                )
+                draw(total=total, completed=metrics.messages, rate=rate, accuracy=metrics.accuracy)
 
         return run(config, on_step)
 

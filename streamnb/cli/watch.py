@@ -336,11 +336,7 @@ def open_account(source: str) -> tuple[Account, str]:
 
 
 def _run(
-    watcher: Watcher,
-    account: Account,
-    every: float,
-    scans_once: bool,
-    has_fixed_folders: bool,
+    watcher: Watcher, account: Account, every: float, scans_once: bool, has_fixed_folders: bool
 ) -> None:
     """Scan and wait until the watcher must stop. After an error, pause and try again."""
     from streamnb.mailbox.rebuild import is_due, rebuild

@@ -122,10 +122,7 @@ class _ModelSection(ParameterSection):
 
 
 class ClassifierConfig(
-    _ModelSection,
-    kind="classifier",
-    parameters=PresetClassifier,
-    exclude=("on", "words"),
+    _ModelSection, kind="classifier", parameters=PresetClassifier, exclude=("on", "words")
 ):
     """Parameters of the default classifier."""
 

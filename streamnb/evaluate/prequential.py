@@ -60,9 +60,7 @@ class Step(NamedTuple):
 
 
 def prequential(
-    stream: Iterable[Example],
-    model: Any,
-    feedback: FeedbackPolicy | Sequence[FeedbackPolicy] = (),
+    stream: Iterable[Example], model: Any, feedback: FeedbackPolicy | Sequence[FeedbackPolicy] = ()
 ) -> Iterator[Step]:
     """Test each message, then train on it.
 

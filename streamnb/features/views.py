@@ -34,9 +34,7 @@ class Views:
     """
 
     def __init__(
-        self,
-        tokenizers: Sequence[ScanningTransformer | Callable[[Any], Iterable[Any]]],
-        mail: bool,
+        self, tokenizers: Sequence[ScanningTransformer | Callable[[Any], Iterable[Any]]], mail: bool
     ) -> None:
         self.tokenizers: list[ScanningTransformer] = [as_tokenizer(item) for item in tokenizers]
         self.mail = mail

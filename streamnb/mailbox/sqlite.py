@@ -98,11 +98,7 @@ class SqliteDatabase(Database):
     dialect = SQLITE
 
     def __init__(
-        self,
-        path: str | Path,
-        create: bool = True,
-        wait: float = WAIT,
-        is_damaged: bool = False,
+        self, path: str | Path, create: bool = True, wait: float = WAIT, is_damaged: bool = False
     ) -> None:
         super().__init__(os.path.abspath(path), wait)  # SQLite interprets some names
         self._is_damaged = is_damaged

@@ -85,12 +85,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         # u is proportional to the root of a count, so it depends on the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backoff_log_probabilities(
-            fingerprints,
-            cells,
-            self.counts.totals,
-            self._smoothing(factor),
-            spread,
-            self.step,
+            fingerprints, cells, self.counts.totals, self._smoothing(factor), spread, self.step
         )
 
     def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:

@@ -32,12 +32,7 @@ from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.parameters import (
-    attribute,
-    parameter_class,
-    parameters_from_json,
-    parameters_to_json,
-)
+from streamnb.parameters import attribute, parameter_class, parameters_from_json, parameters_to_json
 
 # Update weights are multiples of this step. Their sums are exact, so unlearning is exact. A larger
 # step would ignore messages with small update weights; a smaller one would not improve accuracy.

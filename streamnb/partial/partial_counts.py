@@ -463,10 +463,7 @@ def empty_counts(spec: str, view: int) -> Any:
 
 
 def count(
-    spec: str,
-    rows: Iterable[LabelledRow],
-    parts: int = 1,
-    memory: float = 512.0,
+    spec: str, rows: Iterable[LabelledRow], parts: int = 1, memory: float = 512.0
 ) -> Iterator[PartialCounts]:
     """Count messages, or train a tabular model on rows; yield the partial counts.
 

@@ -11,14 +11,7 @@ from streamnb.errors import abbreviate
 from streamnb.markup import Html
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import (
-    COLOURS,
-    apply_style,
-    as_svg,
-    check_target,
-    new_figure,
-    save,
-)
+from streamnb.pictures.style import COLOURS, apply_style, as_svg, check_target, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

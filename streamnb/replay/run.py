@@ -19,14 +19,7 @@ from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
-from streamnb.evaluate import (
-    Example,
-    PrequentialRun,
-    ResultFiles,
-    RunningMetrics,
-    Step,
-    Summary,
-)
+from streamnb.evaluate import Example, PrequentialRun, ResultFiles, RunningMetrics, Step, Summary
 from streamnb.evaluate.result_files import EVALUATION
 from streamnb.replay.build import (
     absent_class_error,

@@ -9,13 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Hashable, Iterator
-from concurrent.futures import (
-    FIRST_EXCEPTION,
-    CancelledError,
-    Future,
-    ProcessPoolExecutor,
-    wait,
-)
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event

@@ -75,12 +75,7 @@ def figures(model, stream):
             last.record(step)
     summary = whole.summary(with_intervals=False)
     late = last.summary(with_intervals=False).expected_calibration_error
-    return (
-        100 * summary.accuracy,
-        summary.log_loss,
-        summary.expected_calibration_error,
-        late,
-    )
+    return (100 * summary.accuracy, summary.log_loss, summary.expected_calibration_error, late)
 
 
 def main():

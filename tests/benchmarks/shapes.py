@@ -170,10 +170,7 @@ def main():
     for path in options.streams:
         stream = [(read(entry), entry.label, entry.label) for entry in open_corpus(path)]
         random.Random(options.seed).shuffle(stream)
-        stream, others = (
-            stream[: options.most],
-            stream[options.most : options.most + HELD_BACK],
-        )
+        stream, others = (stream[: options.most], stream[options.most : options.most + HELD_BACK])
         rarest = Counter(label for _, label, _ in stream).most_common(2)[-1][0]
         print(f"\n| {path} | " + " | ".join(MODELS) + " |\n|" + "---|" * (len(MODELS) + 1))
         for name, (messages, rules) in shapes(stream, rarest).items():

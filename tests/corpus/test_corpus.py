@@ -418,8 +418,7 @@ def test_a_column_of_dates_orders_a_table(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("cell", "day"),
-    [("1999", "1999-01-01"), ("2026", "2026-01-01"), ("2026-03", "2026-03-01")],
+    ("cell", "day"), [("1999", "1999-01-01"), ("2026", "2026-01-01"), ("2026-03", "2026-03-01")]
 )
 def test_a_year_or_a_month_is_its_first_day(tmp_path, cell, day):
     write(tmp_path, {"t.csv": f"label,text,sent\nx,a,{cell}\ny,b,{day}\n"})
@@ -641,10 +640,7 @@ def test_folders_that_mean_one_class_are_one(tmp_path):
 
 @pytest.mark.parametrize(
     "files",
-    [
-        {"c/a b/1": "x", "c/ a b/2": "y", "c/d/3": "z"},
-        {"c/a b.mbox": BOX, "c/ a b.mbox": BOX},
-    ],
+    [{"c/a b/1": "x", "c/ a b/2": "y", "c/d/3": "z"}, {"c/a b.mbox": BOX, "c/ a b.mbox": BOX}],
 )
 def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
     write(tmp_path, files)

@@ -7,10 +7,7 @@ from definitions import slow_grams, slow_nested, slow_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import (
-    MailClassifier,
-    MailTokenizer,
-)
+from streamnb import MailClassifier, MailTokenizer
 from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc

@@ -111,16 +111,7 @@ HIDING = [
     "<noembed>{}</noembed>",
     *(
         f"<{tag}>{{}}</{tag}>"
-        for tag in (
-            "video",
-            "audio",
-            "dialog",
-            "details",
-            "meter",
-            "progress",
-            "rp",
-            "desc",
-        )
+        for tag in ("video", "audio", "dialog", "details", "meter", "progress", "rp", "desc")
     ),
     "<details><summary>shown</summary>{}</details>",
     # Colours

@@ -41,12 +41,7 @@ class Reference:
             raise ValueError(f"unknown kind {kind!r}")
         if isinstance(prior, str):
             allowed = (
-                ("learned", "uniform", "none")
-                if kind == "complement"
-                else (
-                    "learned",
-                    "uniform",
-                )
+                ("learned", "uniform", "none") if kind == "complement" else ("learned", "uniform")
             )
             if prior not in allowed:
                 raise ValueError(f"unknown prior {prior!r} for {kind}")

@@ -22,10 +22,7 @@ subjects = st.lists(
     max_size=5,
 ).map(b" ".join)
 leaves = st.lists(st.tuples(st.sampled_from([b"plain", b"html"]), texts), min_size=1, max_size=3)
-FIELDS = [
-    (b"From", b"Ann Example <ann@example.org>"),
-    (b"Date", b"Mon, 1 Jan 2024 00:00:00 +0000"),
-]
+FIELDS = [(b"From", b"Ann Example <ann@example.org>"), (b"Date", b"Mon, 1 Jan 2024 00:00:00 +0000")]
 hops = st.lists(st.tuples(st.integers(0, len(HOPS) - 1), st.integers(0, 63)), max_size=6)
 
 

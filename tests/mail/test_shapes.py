@@ -196,10 +196,7 @@ def test_shown_text_becomes_tokens(oddity, structure):
         assert parse(raw).get("subject") == "s", shape
 
 
-@pytest.mark.parametrize(
-    "structure",
-    [name for name in STRUCTURES if name not in UNREAD],
-)
+@pytest.mark.parametrize("structure", [name for name in STRUCTURES if name not in UNREAD])
 @pytest.mark.parametrize("line_end", ["LF", "CRLF"])
 def test_texts_of_the_standard_library_are_read(line_end, structure):
     raw = message("none", line_end, "utf-8", "base64", structure)
@@ -523,10 +520,9 @@ def test_quoted_printable_is_known_by_any_name(name):
 @pytest.mark.parametrize("kind", ["b", "q"])
 def test_encoded_words_may_be_cut_anywhere(kind, cut):
     text = "Приветмир".encode()
-    encoded = {
-        "b": base64.b64encode(text).decode(),
-        "q": "".join(f"={byte:02X}" for byte in text),
-    }[kind]
+    encoded = {"b": base64.b64encode(text).decode(), "q": "".join(f"={byte:02X}" for byte in text)}[
+        kind
+    ]
     cut = cut if kind == "b" else 3 * (cut % len(text))
     subject = f"=?utf-8?{kind}?{encoded[:cut]}?=\n =?utf-8?{kind}?{encoded[cut:]}?="
     assert parse(f"Subject: {subject}\n\n".encode()).get("subject") == "Приветмир"

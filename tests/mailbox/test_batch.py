@@ -62,11 +62,7 @@ lessons = st.lists(
     ],
 )
 @given(
-    lessons,
-    st.integers(1, 12),
-    st.integers(1, 5),
-    st.sampled_from([HUMAN, PROGRAM]),
-    st.booleans(),
+    lessons, st.integers(1, 12), st.integers(1, 5), st.sampled_from([HUMAN, PROGRAM]), st.booleans()
 )
 def test_many_equal_one_after_the_other(
     make, tmp_path_factory, labelled, most, least, labelled_by, repeat

@@ -122,10 +122,7 @@ def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_pat
         before = exported(box)
         box.learn(b"Subject: slip\n\noops", "spam")
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
-    assert (status, out.partition(": ")[2]) == (
-        0,
-        "1 removed, 0 earlier ones restored\n",
-    )
+    assert (status, out.partition(": ")[2]) == (0, "1 removed, 0 earlier ones restored\n")
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
     assert "0 removed" in out
     with Mailbox(tmp_path / "db") as box:

@@ -9,9 +9,7 @@ from definitions import slow_nested
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import (
-    _core,
-)
+from streamnb import _core
 from streamnb.features.grams import ByteGrams
 from streamnb.naive_bayes import ContextNB
 

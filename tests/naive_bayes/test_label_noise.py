@@ -4,9 +4,7 @@ import random
 
 import pytest
 
-from streamnb import (
-    TextClassifier,
-)
+from streamnb import TextClassifier
 from streamnb.naive_bayes.label_noise import LabelNoise
 
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import (
-    MailClassifier,
-    TextClassifier,
-)
+from streamnb import MailClassifier, TextClassifier
 from streamnb.naive_bayes.recalibration import SWITCH_RATE, LabelStep, Recalibration, SystemPool
 from streamnb.scores import probabilities
 

@@ -629,13 +629,7 @@ def test_a_state_that_is_not_sound_changes_nothing():
     before = model.state()
     for bad in ({"bound": -1}, {"presence": ["1"]}, {"record": [0, 1]}, {"by_length": 2}):
         with pytest.raises(ValueError, match=r"."):
-            model.restore(
-                {
-                    **before,
-                    "noise": {"fixed": 0.1, "rates": [], "labels": []},
-                    **bad,
-                }
-            )
+            model.restore({**before, "noise": {"fixed": 0.1, "rates": [], "labels": []}, **bad})
         assert model.state() == before
 
 

@@ -8,10 +8,7 @@ import pandas as pd
 import pytest
 from sklearn import naive_bayes
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.discriminant_analysis import (
-    LinearDiscriminantAnalysis,
-    QuadraticDiscriminantAnalysis,
-)
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -29,10 +26,7 @@ MODELS = {
     **{f"streamnb.{name}": getattr(streamnb, name) for name in COUNTS},
     "tables.GaussianNB": tables.GaussianNB,
 }
-LABELS = {
-    "text": ("spam", "ham", "work"),
-    "integers": (7, -1, 3),
-}
+LABELS = {"text": ("spam", "ham", "work"), "integers": (7, -1, 3)}
 
 
 def examples(labels, n=300, seed=5):

@@ -5,12 +5,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
 
 import streamnb
-from streamnb.sklearn import (
-    BernoulliNB,
-    ComplementNB,
-    DiscriminativeMultinomialNB,
-    MultinomialNB,
-)
+from streamnb.sklearn import BernoulliNB, ComplementNB, DiscriminativeMultinomialNB, MultinomialNB
 
 ESTIMATORS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
 by_estimator = pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)

@@ -553,11 +553,7 @@ def test_errors_of_the_command_are_one_line(arguments, status, cause):
 
 
 def test_an_error_in_a_task_is_one_line_and_leaves_no_table(tmp_path):
-    table = {
-        "position": [0, 1, 2],
-        "label": ["a", "b", None],
-        "message": ["free", "lunch", "noon"],
-    }
+    table = {"position": [0, 1, 2], "label": ["a", "b", None], "message": ["free", "lunch", "noon"]}
     mail, out, model = (tmp_path / name for name in ("mail.parquet", "out", "model.snb"))
     parquet.write_table(pa.table(table), mail)
     settings = ["configs/spark.yaml", "--set", f"spark.input={mail}"]

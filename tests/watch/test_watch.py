@@ -18,13 +18,7 @@ from streamnb import Mailbox
 from streamnb.cli import main
 from streamnb.cli.watch import _run
 from streamnb.corpus import open_corpus, read
-from streamnb.errors import (
-    BusyError,
-    CorpusError,
-    MailRefusedError,
-    MailServerError,
-    StateError,
-)
+from streamnb.errors import BusyError, CorpusError, MailRefusedError, MailServerError, StateError
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.watch.maildir import _HEADER_BYTES, MaildirAccount

@@ -128,10 +128,7 @@ class AuthMiddleware:
         with suppress(LookupError):  # a client without a token must not find out which users exist
             valid.append(self.token(users[0] or None if users else None))
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        sent = [
-            token if scheme.lower() == "bearer" else "",
-            *request.query_params.getlist("token"),
-        ]
+        sent = [token if scheme.lower() == "bearer" else "", *request.query_params.getlist("token")]
         pairs = [(text, secret) for text in sent for secret in valid]
         if self.session is not None:
             cookies = request.cookies.items()

@@ -281,11 +281,7 @@ class Monitor:
         if self.log_format is None:
             return
         self._log_fields(
-            listener=listener,
-            message_id=message_id(message),
-            user=user,
-            label=label,
-            action=result,
+            listener=listener, message_id=message_id(message), user=user, label=label, action=result
         )
 
     def show_accepting(self, listeners: dict[str, bool]) -> None:

@@ -25,21 +25,10 @@ from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.mailbox.service.next_hop import (
-    ANSWER_S,
-    LATER,
-    PATIENCE_S,
-    HopClient,
-    NextHop,
-)
+from streamnb.mailbox.service.next_hop import ANSWER_S, LATER, PATIENCE_S, HopClient, NextHop
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
-from streamnb.mailbox.service.server import (
-    DRAIN_S,
-    Activity,
-    ConnectionHandler,
-    wait_for_start,
-)
+from streamnb.mailbox.service.server import DRAIN_S, Activity, ConnectionHandler, wait_for_start
 from streamnb.mailbox.service.smtp_connection import LARGEST, LmtpConnection, SmtpConnection
 from streamnb.patterns import lazy_pattern
 

@@ -19,13 +19,7 @@ from streamnb.classifier import Classifier, MailClassifier
 from streamnb.corpus.entry import is_compressed, iterate_lines
 from streamnb.corpus.text_files import as_regular_file
 from streamnb.counts.memory import NO_NAME, MemoryCounts
-from streamnb.errors import (
-    CorpusError,
-    ModelFileError,
-    OutputError,
-    StateError,
-    convert_os_errors,
-)
+from streamnb.errors import CorpusError, ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IMPORT, Row

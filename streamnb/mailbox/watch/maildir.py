@@ -14,12 +14,7 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mailbox.watch.account import (
-    UNKNOWN_KEYWORD,
-    ListedMessage,
-    junk_keyword,
-    pause,
-)
+from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD, ListedMessage, junk_keyword, pause
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,

@@ -239,11 +239,7 @@ class Watcher:
             self.locations.put_all([location])
 
     def _defer(
-        self,
-        folder: str,
-        uid: str,
-        reason: str = "",
-        action: Callable[..., None] | None = None,
+        self, folder: str, uid: str, reason: str = "", action: Callable[..., None] | None = None
     ) -> None:
         """Defer a message until the next scan; after `_RETRY_S`, until a scan in `_RETRY_S`."""
         if (folder, uid) not in self._deferred:
@@ -426,10 +422,7 @@ class Watcher:
         self._store(location, previous)
 
     def _change_keyword(
-        self,
-        location: MessageLocation,
-        old_keyword: str,
-        previous: MessageLocation | None = None,
+        self, location: MessageLocation, old_keyword: str, previous: MessageLocation | None = None
     ) -> None:
         """Learn the class of a new keyword. Without one, remove the label of the old keyword."""
         label = self._keyword_label(location.keyword)
