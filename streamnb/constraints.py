@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,6 +65,12 @@ class Constraint:
         self.fits = fits
         self.description: str = f"{description}, or None" if none else description
         self.none = none
+
+    def or_none(self) -> Self:
+        """Return the constraint that also allows None."""
+        optional = copy(self)
+        Constraint.__init__(optional, self.fits, self.description, none=True)
+        return optional
 
     def plain(self, value: Any) -> Any:
         """Return a value as a JSON value."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streamnb.config.schema import DELIMITER, NAME, OPTIONAL_BOOLEAN, SEED
+from streamnb.config.schema import DELIMITER, NAME, SEED
 from streamnb.config.sections import (
     Converter,
     ParameterSection,
     Section,
     build_section,
     convert_name,
-    convert_optional_name,
     key,
     list_type,
     mapping_type,
@@ -59,9 +58,9 @@ def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Con
 class _DataSection(Section):
     """A table, and its preparation."""
 
-    classes: tuple[str, ...] | None = key(list_type(convert_name, 2, none=True), default=None)
+    classes: tuple[str, ...] | None = key(list_type(convert_name, 2), default=None)
     scale: str = key(Choice(("none", "min-max")), default="none")
-    bins: int | None = key(Integer(2, 1000, none=True), default=None)
+    bins: int | None = key(Integer(2, 1000), default=None)
 
 
 def _convert_missing(path: str, value: Any) -> str:
@@ -73,14 +72,14 @@ class TableConfig(_DataSection, kind="table"):
     """A tabular file, or several with the same header. If transposed, each column is an example."""
 
     path: str | tuple[str, ...] = key(_one_or_list(NAME))
-    label: str | None = key(convert_optional_name, default=None)
-    columns: tuple[str, ...] | None = key(list_type(convert_name, none=True), default=None)
+    label: str | None = key(convert_name, default=None)
+    columns: tuple[str, ...] | None = key(list_type(convert_name), default=None)
     text: tuple[str, ...] = key(list_type(convert_name), default=())
     transposed: bool = key(Boolean(), default=False)
     delimiter: str | None = key(DELIMITER, default=None)
-    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
-    decimal: str | None = key(Choice((".", ","), none=True), default=None)
-    missing: tuple[str, ...] | None = key(list_type(_convert_missing, none=True), default=None)
+    header: bool | None = key(Boolean(), default=None)
+    decimal: str | None = key(Choice((".", ",")), default=None)
+    missing: tuple[str, ...] | None = key(list_type(_convert_missing), default=None)
 
 
 class IdxConfig(_DataSection, kind="idx"):

@@ -11,7 +11,6 @@ from streamnb.config.sections import (
     Section,
     build_section,
     convert_name,
-    convert_optional_name,
     find_key,
     key,
     list_type,
@@ -45,15 +44,12 @@ def _is_name(value: Any) -> bool:
 
 
 NAME = Constraint(_is_name, "text that is not empty")
-OPTIONAL_NAME = Constraint(_is_name, "text that is not empty", none=True)
-NATURAL, OPTIONAL_NATURAL = Integer(), Integer(none=True)
+NATURAL = Integer()
 SEED = Integer(0, 10**18)
 FRACTION = Number(0, 1)
-OPTIONAL_BOOLEAN = Constraint(lambda value: isinstance(value, bool), "true or false", none=True)
 DELIMITER = Constraint(
     lambda value: isinstance(value, str) and len(value) == 1 and value not in '\r\n"',
     'one character, such as ";" or "\\t"',
-    none=True,
 )
 
 
@@ -74,23 +70,23 @@ def _convert_paths(path: str, value: Any) -> Any:
     """Return one path, several, or None."""
     if isinstance(value, (list, tuple)):
         return list_type(NAME, 1)(path, value)
-    return OPTIONAL_NAME.read(path, value)
+    return NAME.or_none().read(path, value)
 
 
 class CorpusConfig(Section):
     """The messages to replay, and their order."""
 
     path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
-    kind: str | None = key(Choice(KINDS, none=True), default=None)
+    kind: str | None = key(Choice(KINDS), default=None)
     order: str | None = key(_convert_order, default=None)
     skip: int = key(Integer(0), default=0)
-    limit: int | None = key(OPTIONAL_NATURAL, default=None)
-    label_header: str | None = key(Text(none=True), default=None)
-    label_column: str | None = key(convert_optional_name, default=None)
-    text_column: str | None = key(convert_optional_name, default=None)
-    date_column: str | None = key(convert_optional_name, default=None)
+    limit: int | None = key(NATURAL, default=None)
+    label_header: str | None = key(Text(), default=None)
+    label_column: str | None = key(convert_name, default=None)
+    text_column: str | None = key(convert_name, default=None)
+    date_column: str | None = key(convert_name, default=None)
     delimiter: str | None = key(DELIMITER, default=None)
-    header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
+    header: bool | None = key(Boolean(), default=None)
     on_error: str = key(Choice(("stop", "skip")), default="stop")
 
 
@@ -118,7 +114,7 @@ class TokenizerConfig(
 class _ModelSection(ParameterSection):
     """The base section of models, with the options of decay and windows."""
 
-    window: int | None = key(OPTIONAL_NATURAL, default=None)
+    window: int | None = key(NATURAL, default=None)
 
 
 class ClassifierConfig(
@@ -154,17 +150,17 @@ class ImmediateConfig(Section, kind="immediate"):
 class DelayedConfig(Section, kind="delayed"):
     """Labels arrive late: by messages, by hours, or at random with a mean."""
 
-    messages: int | None = key(Integer(0, none=True), default=None)
-    hours: float | None = key(Number(0, 1e9, none=True), default=None)
-    mean: float | None = key(Number(0, 1e9, none=True), default=None)
+    messages: int | None = key(Integer(0), default=None)
+    hours: float | None = key(Number(0, 1e9), default=None)
+    mean: float | None = key(Number(0, 1e9), default=None)
     seed: int = key(SEED, default=1)
 
 
 class PartialConfig(Section, kind="partial"):
     """Only some labels arrive: a random fraction, or those of some recipients."""
 
-    share: float | None = key(Number(0, 1, none=True), default=None)
-    recipients: tuple[str, ...] | None = key(list_type(NAME, 1, none=True), default=None)
+    share: float | None = key(Number(0, 1), default=None)
+    recipients: tuple[str, ...] | None = key(list_type(NAME, 1), default=None)
     seed: int = key(SEED, default=1)
 
 
@@ -201,7 +197,7 @@ class NoisyConfig(Section, kind="noisy"):
 class EvaluateConfig(Section):
     """The figures of a replay."""
 
-    positive: str | None = key(convert_optional_name, default=None)
+    positive: str | None = key(convert_name, default=None)
     window: int = key(Integer(1, 10**6), default=1000)
     fading: float = key(Number(MIN_POSITIVE, 1, below=True), default=0.999)
     every: int = key(NATURAL, default=100)
@@ -211,22 +207,22 @@ class EvaluateConfig(Section):
 class OutputConfig(Section):
     """The folder of the results, and the file of the model."""
 
-    folder: str | None = key(OPTIONAL_NAME, default=None)
-    model: str | None = key(OPTIONAL_NAME, default=None)
+    folder: str | None = key(NAME, default=None)
+    model: str | None = key(NAME, default=None)
 
 
 class SparkConfig(Section):
     """Settings of `streamnb spark`."""
 
-    input: str | None = key(OPTIONAL_NAME, default=None)
+    input: str | None = key(NAME, default=None)
     format: str = key(NAME, default="parquet")
-    output: str | None = key(OPTIONAL_NAME, default=None)
+    output: str | None = key(NAME, default=None)
     parts: int = key(Integer(1, 10**6), default=8)
     block: int = key(Integer(1, 10**9), default=4096)
     memory: float = key(Number(MIN_POSITIVE, 1e9), default=512.0)
     min_count: float = key(Number(), default=0.0)
-    shards: int | None = key(Integer(1, 10**6, none=True), default=None)
-    rounds: int | None = key(Integer(1, 10**6, none=True), default=None)
+    shards: int | None = key(Integer(1, 10**6), default=None)
+    rounds: int | None = key(Integer(1, 10**6), default=None)
     classes: bool = key(Boolean(), default=False)
 
 

@@ -38,7 +38,12 @@ class Key(NamedTuple):
 
 
 def key(type_: Constraint | Converter, *, default: Any = _REQUIRED) -> Any:
-    """Declare a key of a section; a key without default is required."""
+    """Declare a key of a section.
+
+    A key without default is required. A key can be None if this is its default.
+    """
+    if default is None and isinstance(type_, Constraint):
+        type_ = type_.or_none()
     return Key(_converter(type_), default)
 
 
@@ -192,7 +197,7 @@ class ParameterSection(Section):
                     check = parameter.check
                     type_ = prior_type(check) if isinstance(check, ClassPrior) else check
                     default = parameter.default if use_defaults else None
-                    setattr(cls, name, key(type_, default=default))
+                    setattr(cls, name, Key(_converter(type_), default))
         super().__init_subclass__(kind)
 
 
@@ -279,15 +284,11 @@ def _example(data: Any, classes: Sequence[type[Section]]) -> str:
     return "'key: value'"
 
 
-def list_type(
-    item_type: Constraint | Converter, min_length: int = 0, *, none: bool = False
-) -> Converter:
+def list_type(item_type: Constraint | Converter, min_length: int = 0) -> Converter:
     """Return the converter of a list to a tuple."""
     convert_item = _converter(item_type)
 
-    def convert(path: str, data: Any) -> tuple[Any, ...] | None:
-        if data is None and none:
-            return None
+    def convert(path: str, data: Any) -> tuple[Any, ...]:
         if not isinstance(data, (list, tuple)) or len(data) < min_length:
             expected = f"a list of {min_length} values or more" if min_length else "a list"
             is_word = isinstance(data, str) and re.fullmatch(r"[\w .-]{1,80}", data)
@@ -349,11 +350,6 @@ def convert_name(path: str, value: Any) -> str:
     if not value:
         raise ValueError(f"{path}: expected a name, found empty text")
     return value
-
-
-def convert_optional_name(path: str, value: Any) -> str | None:
-    """Return a label or a name as text; None if there is none."""
-    return None if value is None else convert_name(path, value)
 
 
 def prior_type(check: ClassPrior) -> Converter:
