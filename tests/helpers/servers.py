@@ -116,6 +116,10 @@ def dovecot_version() -> str:
     return "2.4" if (major, minor) >= (2, 4) else "2.3"
 
 
+def mail(number, words="hello there"):
+    return f"Message-ID: <{number}@x>\r\nSubject: m{number}\r\n\r\n{words}\r\n".encode()
+
+
 class Dovecot:
     """A server in which every user has the same password.
 

@@ -66,50 +66,38 @@ def test_each_missing_table_and_column_is_reported(tmp_path):
                     check_file(box)
 
 
-def foreign(path):
-    damage(path, "CREATE TABLE x(y)")
+def changed_by(*statements):
+    """Return a function that makes a database and changes it."""
+
+    def make(path):
+        Mailbox(path).close()
+        damage(path, *statements)
+
+    return make
 
 
-def newer(path):
-    Mailbox(path).close()
-    damage(path, "PRAGMA user_version = 99")
-
-
-def stateless(path):
-    Mailbox(path).close()
-    damage(path, "DELETE FROM state WHERE name = 'classifier'")
-
-
-def strange(path):
-    Mailbox(path).close()
-    damage(path, "UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'")
-
-
-def no_text(path):
-    """SQLite quotes the damaged text, which Python's module cannot decode."""
-    Mailbox(path).close()
-    damage(
-        path,
-        "PRAGMA writable_schema = ON",
-        "UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)",
-    )
+# SQLite quotes the damaged text, which Python's module cannot decode.
+NO_TEXT = "UPDATE sqlite_master SET sql = CAST(x'fffefdfc' AS TEXT)"
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("make", "reason"),
     [
-        (no_text, "damaged one"),
+        (changed_by("PRAGMA writable_schema = ON", NO_TEXT), "damaged one"),
         (lambda path: path.write_bytes(b"hello" * 1000), "not a streamnb database, or a damaged"),
-        (foreign, "another program"),
-        (newer, "version 99"),
-        (stateless, "no state"),
-        (strange, "damaged: its model"),
+        (lambda path: damage(path, "CREATE TABLE x(y)"), "another program"),
+        (changed_by("PRAGMA user_version = 99"), "version 99"),
+        (changed_by("DELETE FROM state WHERE name = 'classifier'"), "no state"),
+        (
+            changed_by("UPDATE state SET value = '{\"x\": 1}' WHERE name = 'identity'"),
+            "damaged: its model",
+        ),
         (lambda path: path.mkdir(), "not a regular file"),
         (lambda path: os.mkfifo(path), "not a regular file"),
     ],
 )
-def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, damage, reason):
-    damage(tmp_path / "db")
+def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, make, reason):
+    make(tmp_path / "db")
     with pytest.raises(StateError, match=reason) as caught:
         Mailbox(tmp_path / "db")
     assert "\n" not in str(caught.value)

@@ -8,6 +8,7 @@ from ports import free_port
 from serving import LongLmtpServer, LongServer, Serving, Sink, Web, train
 
 from streamnb import Mailbox
+from streamnb.mailbox.service.mailboxes import Mailboxes
 
 
 @pytest.fixture
@@ -52,6 +53,12 @@ def trained_db(tmp_path_factory):
     with Mailbox(path) as box:
         train(box)
     return path
+
+
+@pytest.fixture
+def mailboxes(trained_db):
+    with Mailbox(trained_db) as mailbox:
+        yield Mailboxes(mailbox)
 
 
 @contextlib.contextmanager

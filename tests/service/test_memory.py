@@ -9,10 +9,8 @@ import threading
 import pytest
 from serving import FIELD, SPAM, MailServer, as_sent, poll
 
-from streamnb import Mailbox
 from streamnb.cli.server_process import parse_hop
 from streamnb.mailbox.service import proxy as proxy_module
-from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.monitor import Monitor
@@ -48,12 +46,6 @@ def listening(name, make_handler):
     finally:
         state["loop"].call_soon_threadsafe(state["stop"].set)
         thread.join(30)
-
-
-@pytest.fixture
-def mailboxes(trained_db):
-    with Mailbox(trained_db) as mailbox:
-        yield Mailboxes(mailbox)
 
 
 def test_a_message_waits_until_another_one_ends_and_the_first_that_waits_goes_on():

@@ -14,13 +14,11 @@ import pytest
 from serving import HAM, SPAM, Serving, Web, poll, port_of
 from test_memory import listening
 
-from streamnb import Mailbox
 from streamnb.errors import OutputError
 from streamnb.mailbox.service import http as service_http
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import AuthMiddleware, http
 from streamnb.mailbox.service.http_token import database_token
-from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import socket_handler
 
@@ -90,12 +88,6 @@ def named(trained_db):
     yield Web(port_of(process, "http"), token)
     process.stop()
     process.process.stderr.close()
-
-
-@pytest.fixture
-def mailboxes(trained_db):
-    with Mailbox(trained_db) as mailbox:
-        yield Mailboxes(mailbox)
 
 
 def test_bodies_share_the_memory_of_all_messages(mailboxes):

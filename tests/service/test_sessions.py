@@ -34,12 +34,6 @@ from streamnb.mailbox.service.sockets import parse_address
 
 
 @pytest.fixture
-def mailboxes(trained_db):
-    with Mailbox(trained_db) as mailbox:
-        yield Mailboxes(mailbox)
-
-
-@pytest.fixture
 def relay(mailboxes, smtp_sink):
     hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
     with listening("smtp", lambda: proxy(hop, mailboxes)) as port:

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 from commands import STREAMNB, streamnb_command
-from servers import PASSWORD, PROGRAM, Cut, Dovecot
+from servers import PASSWORD, PROGRAM, Cut, Dovecot, mail
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
@@ -26,23 +26,12 @@ users = map("user{}".format, itertools.count())
 
 
 @pytest.fixture(scope="module")
-def server():
-    server = Dovecot()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="module")
 def old_server():
     """A server without IMAP extensions."""
     names = "IMAP4rev1 SASL-IR LITERAL+ ID ENABLE NAMESPACE UNSELECT CHILDREN"
     server = Dovecot(f"  imap_capability = {names}")
     yield server
     server.close()
-
-
-def mail(number, words="hello there"):
-    return f"Message-ID: <{number}@x>\r\nSubject: m{number}\r\n\r\n{words}\r\n".encode()
 
 
 class Scene:

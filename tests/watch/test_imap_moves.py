@@ -5,7 +5,7 @@ import itertools
 import random
 
 import pytest
-from servers import PASSWORD, Dovecot, dovecot_version
+from servers import PASSWORD, Dovecot, dovecot_version, mail
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
@@ -41,17 +41,6 @@ namespace views {{
 }}
 """,
 }
-
-
-def mail(number, words="hello there"):
-    return f"Message-ID: <{number}@x>\r\nSubject: m{number}\r\n\r\n{words}\r\n".encode()
-
-
-@pytest.fixture(scope="module")
-def server():
-    server = Dovecot()
-    yield server
-    server.close()
 
 
 class Programs:
