@@ -755,7 +755,8 @@ def test_a_stopping_server_logs_the_learned_message(serve, tmp_path):
     threads = [threading.Thread(target=teach, args=(k,)) for k in range(6)]
     for thread in threads:
         thread.start()
-    time.sleep(0.7)
+    while not answers and any(thread.is_alive() for thread in threads):
+        time.sleep(0.01)
     assert process.stop() == ""
     for thread in threads:
         thread.join()
