@@ -361,8 +361,9 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     label, in the order of the SOURCEs. The old database is not changed. If NEW exists from an
     interrupted upgrade, the command continues it.
 
-    `undo` in NEW cannot go back beyond the upgrade. Use NEW with --db or STREAMNB_DB. Never move a
-    database over one that is in use.
+    In NEW, `undo` restores no label that was replaced before the upgrade, and `undo --last` counts
+    each message of the upgrade as a change. Use NEW with --db or STREAMNB_DB. Never move a database
+    over one that is in use.
 
     \b
     Example:
