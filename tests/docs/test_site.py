@@ -22,8 +22,10 @@ pytestmark = [
 ROOT = Path(SITE)
 PAGES = sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("index.html"))
 PAGES = [f"{page}/".removeprefix("./") for page in PAGES] if SITE else []
-SAMPLE = ("", "tutorials/model-in-a-program/", "guides/postfix/", "guides/monitor/", "benchmarks/",
-          "notebooks/naive_bayes/")  # fmt: skip
+# Pages of each kind.
+SAMPLE = ("", "tutorials/model-in-a-program/", "tutorials/judge-a-classifier/", "guides/postfix/",
+          "guides/monitor/", "benchmarks/", "notebooks/naive_bayes/", "model/", "reference/commands/",
+          "reference/python/classifiers/")  # fmt: skip
 SEARCHES = {
     "false positive": "guides/costs/",
     "threshold": "guides/costs/",
@@ -160,13 +162,25 @@ def test_pages_are_accessible(address, chromium, width, scheme):
     )
     tab = context.new_page()
     problems = []
+
+    def check(page):
+        problems.extend(
+            (page, violation["id"], violation["nodes"][0]["html"][:100])
+            for violation in axe.run(tab)["violations"]
+        )
+
     for page in SAMPLE:
         tab.goto(address + page)
         tab.wait_for_selector(".md-search[aria-label]", state="attached")
-        problems += [
-            (page, violation["id"], violation["nodes"][0]["html"][:100])
-            for violation in axe.run(tab)["violations"]
-        ]
+        check(page)
+    tab.goto(address)
+    tab.wait_for_selector(".md-search[aria-label]", state="attached")
+    if width < 960:  # the box is behind a button
+        tab.click("label[for=__search].md-header__button")
+    tab.click(".md-search__input")
+    tab.type(".md-search__input", "threshold")
+    tab.wait_for_selector(".md-search-result__item", timeout=60_000)
+    check("results of a search")
     assert problems == []
 
 
