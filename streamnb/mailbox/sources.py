@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import chain, islice
 from pathlib import Path
@@ -44,7 +44,8 @@ _LOOKED_AT = 1 << 13
 # Bytes of a header that are searched for marks of deletion. Pine and Dovecot write them behind the
 # fields of mail servers, which often have more than 8 KiB.
 _HEADER_BYTES = 1 << 16
-_MAX_NEIGHBOURS = 20  # files read to decide whether an empty file beside them is an mbox
+# files read to decide whether an empty file beside them is an mbox, and whether a text is a message
+_MAX_NEIGHBOURS = 20
 # Files of programs without mail: indexes and rules of Thunderbird, Evolution, Dovecot, Cyrus,
 # Eudora and Apple Mail, Apple Mail's attachments, removed messages of MH (`,12` and `#12`), labels
 # and settings that Proton and Google export beside mail, files of Windows, and the history of the
@@ -54,6 +55,7 @@ _PROGRAM_FILES = lazy_pattern(
     r"|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.[a-z]+|.*\.emlxpart"
     r"|Info\.plist|table_of_contents|[,#][0-9]+|.*\.toc|.*\.metadata\.json|labels\.json"
+    r"|.*\.meta|.*\.imap"
     r"|archive_browser\.html|desktop\.ini|Thumbs\.db|.*~|#.*#|cmds",
     re.I,
 )
@@ -72,6 +74,12 @@ _DELETED = lazy_pattern(
 _HEADER_END = lazy_pattern(rb"\r?\n\r?\n")
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
+# A field that most messages have, or the separator of an mbox.
+_USUAL_FIELD = lazy_pattern(
+    rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:From |(?:received|return-path|delivered-to|message-id|date"
+    rb"|from|sender|reply-to|to|cc|subject|mime-version|content-type)[ \t]*:)",
+    re.I,
+)
 _FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
 
 
@@ -100,9 +108,18 @@ def is_binary(content: bytes) -> bool:
 
 def _is_mbox(head: bytes) -> bool:
     """Return whether the first bytes of a file are those of an mbox, perhaps in UTF-16."""
-    if head.startswith(_UTF16_MARKS):
-        head = head.decode("utf-16", "replace").encode()
-    return is_mbox(head)
+    return is_mbox(_as_utf8(head))
+
+
+def _has_header(content: bytes) -> bool:
+    """Return whether content has a usual header field in its first bytes."""
+    return _USUAL_FIELD.search(_as_utf8(content[:_LOOKED_AT])) is not None
+
+
+def _as_utf8(head: bytes) -> bytes:
+    """Return bytes in UTF-16 with a byte order mark as UTF-8."""
+    is_utf16 = head.startswith(_UTF16_MARKS)
+    return head.decode("utf-16", "replace").encode() if is_utf16 else head
 
 
 def messages(source: str) -> Iterator[SourceMessage]:
@@ -233,13 +250,16 @@ def _folder(path: Path) -> Iterator[SourceMessage]:
     """Yield all messages in a folder and its subfolders, in the order of their names.
 
     Symbolic links in it are not followed. A user with write access could use a link to make this
-    process learn any file that it can read.
+    process learn any file that it can read. Text without a header beside mail is an error, because
+    programs export metadata and copies of pages there.
     """
     waiting = [(path, True)]
+    mail_folders: dict[Path, bool] = {}
     while waiting:
         current, is_folder = waiting.pop()
         if not is_folder:
-            yield from _file(current, follow=False)
+            for message in _file(current, follow=False):
+                yield _checked(message, current, mail_folders)
             continue
         maildir = is_maildir(current)
         for place in (current / "new", current / "cur") if maildir else (current,):
@@ -251,6 +271,26 @@ def _folder(path: Path) -> Iterator[SourceMessage]:
                 yield SourceMessage(str(place), error)
             else:
                 waiting += reversed([item for item in items if not maildir or _is_mail(item)])
+
+
+def _checked(message: SourceMessage, path: Path, mail_folders: dict[Path, bool]) -> SourceMessage:
+    """Return the message of a file in a folder; an error for text without a header beside mail.
+
+    `mail_folders` caches which folders have mail with a header.
+    """
+    content, folder = message.content, path.parent
+    if not content or isinstance(content, StreamNBError) or message.name != str(path):
+        return message
+    if _has_header(content) or is_binary(content):
+        return message
+    if folder not in mail_folders:
+        names = [item.name for item, is_folder in _list_entries(folder) if not is_folder]
+        is_part = folder.name in ("cur", "new") and is_maildir(folder.parent)
+        mail_folders[folder] = not is_part and _has_neighbour(folder, names, _has_header)
+    if not mail_folders[folder]:
+        return message
+    problem = "text without a header beside mail; to read it as a message, name the file"
+    return message._replace(content=CorpusError(f"{path}: not a message: {problem}"))
 
 
 def _is_mail(item: tuple[Path, bool]) -> bool:
@@ -284,15 +324,16 @@ def _is_internal(path: Path, name: str, items: Mapping[str, bool]) -> bool:
     with contextlib.suppress(FileNotFoundError):  # a removed file is an error of this file alone
         # Mail programs create empty mboxes.
         if not (path / name).lstat().st_size:
-            return f"{name}.msf" in items or _has_mbox(path, items)
+            names = (name for name in items if not items[name])
+            return f"{name}.msf" in items or _has_neighbour(path, names, is_mbox)
     return False
 
 
-def _has_mbox(path: Path, items: Mapping[str, bool]) -> bool:
-    """Return whether one of the first files of a folder with these items is an mbox."""
-    for name in islice((name for name in sorted(items) if not items[name]), _MAX_NEIGHBOURS):
+def _has_neighbour(path: Path, names: Iterable[str], is_kind: Callable[[bytes], bool]) -> bool:
+    """Return whether one of the first files of a folder with these files is of a kind."""
+    for name in islice(sorted(names), _MAX_NEIGHBOURS):
         head = _read(Entry(str(path / name), "", str(path / name)), False, _LOOKED_AT).content
-        if isinstance(head, bytes) and is_mbox(head):
+        if isinstance(head, bytes) and is_kind(head):
             return True
     return False
 

@@ -31,13 +31,38 @@ FOLDER_DATA = (
     "name",
     ["Inbox.msf", "Inbox.cmeta", "Inbox.ibex.index", "Inbox.ev-summary", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index", "cyrus.annotations", "13.1.emlxpart",
      ",12", "#3", "Info.plist", "table_of_contents", "In.toc", "ab12.metadata.json", "labels.json",
-     "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json", "1.eml~", "#1#"],
+     "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json", "1.eml~", "#1#", "1.eml.meta", "1.meta", "INBOX.imap"],
 )  # fmt: skip
 def test_files_of_mail_programs_are_skipped(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"// <!-- <mdb:mork:z v=1.4/> -->\nSubject: no mail\n\nbody\n")
     (tmp_path / "1.eml").write_bytes(MAIL)
     assert [entry.content for entry in messages(str(tmp_path))] == [MAIL]
+
+
+TEXT = b'{"labels": ["Inbox"], "from": "a@example.org"}\n'
+
+
+def test_text_without_a_header_is_no_message_beside_mail(tmp_path):
+    (tmp_path / "message.json").write_bytes(TEXT)
+    assert contents(tmp_path) == contents(tmp_path / "message.json") == [TEXT]
+    damaged = b"no field\nReceived: from a by b\n\nHello\n"
+    for name, mail in {
+        "raw.eml": MAIL,
+        "utf16": MAIL.decode().encode("utf-16"),
+        "z": damaged,
+    }.items():
+        (tmp_path / name).write_bytes(mail)
+    first, *others = contents(tmp_path)
+    assert str(first).startswith(f"{tmp_path}/message.json: not a message: text without a header")
+    assert len(others) == 3
+    assert contents(tmp_path / "message.json") == [TEXT]
+
+
+def test_text_without_a_header_is_a_message_in_a_maildir(tmp_path):
+    path = maildir(tmp_path, TEXT)
+    (path / "cur" / "2").write_bytes(MAIL)
+    assert contents(path) == [TEXT, MAIL]
 
 
 def test_the_error_of_a_maildir_without_messages_names_its_folders(tmp_path):
