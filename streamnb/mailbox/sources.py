@@ -284,7 +284,9 @@ def _checked(message: SourceMessage, path: Path, mail_folders: dict[Path, bool])
     if _has_header(content) or is_binary(content):
         return message
     if folder not in mail_folders:
-        names = [item.name for item, is_folder in _list_entries(folder) if not is_folder]
+        names = []
+        with contextlib.suppress(CorpusError):  # the folder was removed meanwhile
+            names = [item.name for item, is_folder in _list_entries(folder) if not is_folder]
         is_part = folder.name in ("cur", "new") and is_maildir(folder.parent)
         mail_folders[folder] = not is_part and _has_neighbour(folder, names, _has_header)
     if not mail_folders[folder]:

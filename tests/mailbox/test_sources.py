@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -57,6 +58,23 @@ def test_text_without_a_header_is_no_message_beside_mail(tmp_path):
     assert str(first).startswith(f"{tmp_path}/message.json: not a message: text without a header")
     assert len(others) == 3
     assert contents(tmp_path / "message.json") == [TEXT]
+
+
+def test_text_in_a_folder_that_is_removed_meanwhile_stops_no_other(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1").write_bytes(TEXT)
+    (tmp_path / "b").write_bytes(MAIL)
+    entries = messages(str(tmp_path))
+    original = sources._file
+
+    def read_and_remove(path, follow=True):
+        results = list(original(path, follow))
+        shutil.rmtree(tmp_path / "a", ignore_errors=True)
+        return iter(results)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "_file", read_and_remove)
+        assert [each.content for each in entries] == [TEXT, MAIL]
 
 
 def test_text_without_a_header_is_a_message_in_a_maildir(tmp_path):
