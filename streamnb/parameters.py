@@ -23,6 +23,7 @@ from streamnb.constraints import Constraint
 from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.locks import ForkSafeLock
 from streamnb.patterns import lazy_pattern
+from streamnb.pickled_states import pack_state, unpack_state
 
 # "formula": read at prediction time. It can change at any time; runs that differ only in it share
 # their counts. "counts": determines the features and counts; fixed after the first message.
@@ -384,7 +385,9 @@ class ParametersMixin:
 
     def __getstate__(self) -> dict[str, Any]:
         dropped = self.unpickled_attributes
-        return {name: value for name, value in vars(self).items() if name not in dropped}
+        return dict(
+            pack_state({name: value for name, value in vars(self).items() if name not in dropped})
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if missing := self.parameter_table.keys() - state.keys():
@@ -392,7 +395,7 @@ class ParametersMixin:
                 f"this {type(self).__name__} was pickled by another version of streamnb (without "
                 f"{min(missing)}): unpickle it with that version and save() it, or train again"
             )
-        vars(self).update(state)
+        vars(self).update(unpack_state(state))
 
     @property
     def _mutable_attributes(self) -> set[str]:

@@ -21,6 +21,7 @@ from streamnb.counts.protocol import (
     label_error,
 )
 from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.pickled_states import pack_state, unpack_state
 from streamnb.storage import label_from_json, label_to_json
 
 NO_NAME = b"\xff"  # name of a feature without a name in the table
@@ -73,6 +74,12 @@ class MemoryCounts:
         self.evictions: int = 0
         self._index: dict[Label, int] = {}
         self.table: _core.CountTable = _core.CountTable(0, keep_names, track_values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(pack_state(vars(self)))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(unpack_state(state))
 
     @property
     def totals(self) -> list[float]:

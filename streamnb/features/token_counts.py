@@ -152,6 +152,10 @@ class TokenCounts:
         ends = None if self.ends is None else bytearray(self.ends)
         return _unpickle, (bytearray(self.fingerprints), counts, self.names, ends)
 
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():  # skops calls it instead of `_unpickle`
+            setattr(self, name, value)
+
     def name(self, i: int) -> Feature:
         """Return the name of feature i, or its fingerprint in hexadecimal if there are no names."""
         if self.names is None or self.ends is None:

@@ -68,6 +68,12 @@ class WindowNB(TextModel):
         self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_window": list(self._window)}  # skops loses a deque
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state | {"_window": deque(state["_window"])})
+
     def _on_change(self, name: str) -> None:
         if name == "size" and "_window" in vars(self):
             with self.lock:

@@ -27,6 +27,7 @@ from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import parameters_from_json, parameters_to_json
+from streamnb.pickled_states import pack_state, unpack_state
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns
@@ -90,11 +91,13 @@ class Statistics(Protocol):
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore what `state` returned. Damaged data raises an exception of any type."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(pack_state(vars(self)))
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickle and copy its arrays: those of joblib and Ray can be read-only."""
-        vars(self).update(
-            {k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in state.items()}
-        )
+        values = unpack_state(state).items()
+        vars(self).update({k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in values})
 
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
