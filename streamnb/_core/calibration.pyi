@@ -22,7 +22,7 @@ def calibration_step(
     targets: list[float] | None = None,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def present_classes(
-    rows: list[list[Any]], class_index: int, active: list[int], horizon: float
+    rows: list[list[Any]], class_index: int, active: list[int]
 ) -> tuple[list[int], int, int]: ...
 def add_noise(
     rates: list[float], labels: list[float], changes: Sequence[float], factor: float

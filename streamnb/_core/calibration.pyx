@@ -218,7 +218,7 @@ cdef enum:
 
 
 @cython.boundscheck(True)
-def present_classes(list rows, Py_ssize_t class_index, list active, double horizon) -> tuple:
+def present_classes(list rows, Py_ssize_t class_index, list active) -> tuple:
     """Find the classes that are present at a message of a class.
 
     Parameters
@@ -229,8 +229,6 @@ def present_classes(list rows, Py_ssize_t class_index, list active, double horiz
         Index of the message's class.
     active
         Indices of the classes that have messages, this one included, ascending.
-    horizon
-        A class is present for this multiple of its mean distance.
 
     Returns
     -------
@@ -239,9 +237,10 @@ def present_classes(list rows, Py_ssize_t class_index, list active, double horiz
     """
     cdef list present = [], row
     cdef Py_ssize_t k, in_run = 1
-    cdef double n, first = INFINITY, n_messages = 0, absence, limit
+    cdef double n, first = INFINITY, n_messages = 0, absence, horizon
     for row in rows:
         n_messages += <double> row[0]
+    horizon = max(snb_log(max(n_messages, 1.0)), 1.0)  # a multiple of the mean distance of a class
     if class_index < len(rows) and rows[class_index][0] > 0:
         first = rows[class_index][1]
     for k in active:

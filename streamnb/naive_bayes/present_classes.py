@@ -18,9 +18,10 @@ class PresentClasses(ClassSums):
     calibration learns almost nothing.
 
     A class is present if it had a message after the first message of this class, and its last
-    message is near. Let its n_k messages be among t in all, so t / n_k - 1 others arrive for each
-    of its own. Its last message is near if fewer than 5 max(1, t / n_k - 1) others came after it.
-    In a mixed stream, a rare class is absent for so long with a probability of about exp(-5).
+    message is near. Let n_k of all t messages be of class k. Then t / n_k - 1 others arrive for
+    each message of k. The last one is near if fewer than h max(1, t / n_k - 1) others came after
+    it. In a mixed stream, a rare class is absent for so long with a probability of about exp(-h).
+    With h = log t, this happens about once in t messages. (h is at least 1.)
 
     Attributes
     ----------
@@ -43,9 +44,6 @@ class PresentClasses(ClassSums):
     """
 
     delta_names: ClassVar[tuple[str, ...]] = ("presence",)
-    # Multiple of the mean distance of a class. Chosen on ten streams, in random order and sorted by
-    # class; figures in docs/model.md.
-    HORIZON: ClassVar[float] = 5.0
 
     def __init__(self) -> None:
         # Of each class: number of messages, position of the first and of the last one, and number
@@ -77,12 +75,12 @@ class PresentClasses(ClassSums):
         active
             Indices of the classes that have messages, this one included, ascending.
         """
-        present: list[int] = _core.present_classes(self._sums, class_index, active, self.HORIZON)[0]
+        present: list[int] = _core.present_classes(self._sums, class_index, active)[0]
         return present
 
     def learn(self, class_index: int, active: list[int]) -> dict[str, list[Any]]:
         """Update the row of a message's class, and return the changes for its receipt."""
-        _, n_messages, in_run = _core.present_classes(self._sums, class_index, active, self.HORIZON)
+        _, n_messages, in_run = _core.present_classes(self._sums, class_index, active)
         n, _, last, _ = self.sums(class_index)
         first = n_messages + 1 if n == 0 else 0
         return self.add(class_index, [1, first, n_messages + 1 - last, in_run])

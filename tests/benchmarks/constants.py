@@ -15,7 +15,6 @@ from streamnb.config import build
 from streamnb.naive_bayes import noise_evidence, recalibration, views
 from streamnb.naive_bayes.class_sums import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.present_classes import PresentClasses
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.replay import replay_corpus
 
@@ -40,7 +39,6 @@ CONSTANTS = {
     "_SMALLEST": [CountedWeights],
     "_RUN_UPDATE": [views],
     "_RUN_MESSAGES": [views],
-    "HORIZON": [PresentClasses],
 }
 
 

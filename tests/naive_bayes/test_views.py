@@ -122,7 +122,8 @@ def absence_of(k, y, labels):
 
 def is_present(k, y, labels):
     """Return whether class k, not the class y of the next message, is present after some labels."""
-    return absence_of(k, y, labels) < 5 * max(len(labels) / max(labels.count(k), 1) - 1, 1)
+    horizon = max(math.log(max(len(labels), 1)), 1)
+    return absence_of(k, y, labels) < horizon * max(len(labels) / max(labels.count(k), 1) - 1, 1)
 
 
 def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complement=False):
