@@ -23,7 +23,7 @@ KIND = os.environ.get("STREAMNB_TESTS", "")
 FULL = KIND in ("full", "random")
 PERFORMANCE = KIND == "performance"
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True, database=None)
-settings.register_profile("full", deadline=None, derandomize=True, database=None)
+settings.register_profile("full", deadline=None, max_examples=60, derandomize=True, database=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(KIND if FULL else "quick")
 # Tests that start servers; with this option, a missing program is an error.
