@@ -61,8 +61,8 @@ MEANINGS = {
     "parameters": "the estimator's parameters, by name",
     "test": "share of the rows to test, a list of shares, or "
     "`{first: 0.01, last: 0.98, steps: 100}` for 100 shares at equal distances",
-    "trials": "number of random splits, or a list of numbers, such as `[100, 500]`; for "
-    "`prequential`, one number of random orders",
+    "trials": "number of random splits, or a list of numbers, such as `[100, 500]`",
+    "prequential.trials": "number of random orders",
     "seed": "seed of the random numbers",
 }
 TITLES = {
@@ -88,9 +88,11 @@ def spell_default(value: Any) -> str:
 def format_keys(section: type[Section]) -> Iterator[str]:
     """Yield the lines of a table of the keys of a section."""
     yield "| key | default | meaning |\n|---|---|---|"
+    kind = section.declared_keys["kind"].default
     for name, key in section.declared_keys.items():
         if name != "kind":
-            yield f"| `{name}` | {spell_default(key.default)} | {MEANINGS[name]} |"
+            meaning = MEANINGS.get(f"{kind}.{name}") or MEANINGS[name]
+            yield f"| `{name}` | {spell_default(key.default)} | {meaning} |"
     yield ""
 
 

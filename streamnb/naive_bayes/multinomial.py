@@ -121,8 +121,9 @@ class MultinomialParameters(CountingParameters):
     ----------
     complement
         With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB`
-        does. The length normalisation then has the power 1/2. With two classes, `complement`
-        has no effect.
+        does. As the effective number of classes rises from 2 to 3, the power of the length
+        normalisation changes from `length_norm_power` to 1/2. With two classes, `complement` has
+        no effect.
     """
 
     complement: bool = parameter(Boolean(), "formula", default=False)
