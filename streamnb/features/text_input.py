@@ -47,10 +47,12 @@ def as_data(X: Any) -> Any:
         raise ValueError("X is a LazyFrame, whose rows are not computed: pass X.collect()")
     if isinstance(X, (list, np.ndarray, np.generic)):
         return X
-    if hasattr(X, "__dask_graph__"):
+    # The type, because a lazy frame, such as `CountedFrame`, is made by a look at its attributes.
+    if hasattr(type(X), "__dask_graph__"):
         X = X.compute()
-    has_values = any(hasattr(X, name) for name in ("tocsr", "to_list", "to_pylist", "columns"))
-    return np.asarray(X) if hasattr(X, "__array__") and not has_values else X
+    names = ("tocsr", "to_list", "to_pylist", "columns")
+    has_values = any(hasattr(type(X), name) for name in names)
+    return np.asarray(X) if hasattr(type(X), "__array__") and not has_values else X
 
 
 def as_texts(X: Any) -> list[Any] | None:

@@ -37,7 +37,7 @@ def test_an_undo_can_be_undone(box):
     box.learn(SPAM, "ham", timestamp=10)
     box.learn(HAM, "ham", timestamp=20)
     box.learn(SPAM, "spam", timestamp=30)  # a correction
-    box.learn(HAM + b"!", "ham", timestamp=40)
+    box.learn(HAM + b"?", "ham", timestamp=40)
     before = exported(box)
     assert last_learned(box) == 40
     assert last_learned(box, 2) == 30
@@ -48,7 +48,7 @@ def test_an_undo_can_be_undone(box):
     assert box.verify() == []
     assert redo(box) == (0, 0, 0)  # once
     assert box.undo(30) == (2, 1, 0)
-    box.learn(HAM + b"!", "spam")  # another label was set since
+    box.learn(HAM + b"?", "spam")  # another label was set since
     box.learn(SPAM, "spam")
     assert redo(box) == (0, 0, 2)
     assert box.verify() == []

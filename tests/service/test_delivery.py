@@ -584,11 +584,11 @@ def test_sure_verdicts_are_learned_with_an_option(tmp_path, sample):
         assert box.label_of(digest(unsure)) is None
     server = Server(tmp_path / "db")
     for number, run in enumerate((run_filter, run_client)):
-        assert run(new + b"!" * (1 + number), "--db", tmp_path / "db", "-u").returncode == 0
+        assert run(new + b"?" * (1 + number), "--db", tmp_path / "db", "-u").returncode == 0
     server.stop()
     with Mailbox(tmp_path / "db") as box:
         for number in (1, 2):
-            assert box.label_of(digest(new + b"!" * number))[:2] == ("spam", "program")
+            assert box.label_of(digest(new + b"?" * number))[:2] == ("spam", "program")
 
 
 def test_wrong_calls_lose_no_mail(trained, server, tmp_path):
