@@ -119,11 +119,12 @@ def _unquote(message: bytes) -> bytes:
 # decompressor; None for an unsupported one.
 _COMPRESSIONS: tuple[tuple[re.Pattern[bytes], str, Callable[[], Any] | None], ...] = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip", lambda: zlib.decompressobj(zlib.MAX_WBITS | 16)),
-    (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2", bz2.BZ2Decompressor),
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2", bz2.BZ2Decompressor),
     (re.compile(rb"\xfd7zXZ\x00"), "xz", lambda: lzma.LZMADecompressor(memlimit=1 << 28)),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd", None),
     (re.compile(rb"Dovecot-LZ4\r\*\x9b\xc5"), "lz4", None),
 )
+_PIECE = 4096  # bytes for a decompressor at a time
 _COMPRESSED = re.compile(b"|".join(pattern.pattern for pattern, *_ in _COMPRESSIONS))
 
 
@@ -158,16 +159,34 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
             raise CorpusError(
                 f"{name}: {kind} compression is not supported here: decompress the file first"
             )
-        text = b""
         try:
-            while len(text) < max_bytes and pattern.match(data):  # programs append further streams
-                decompressor = make_decompressor()
-                text += decompressor.decompress(data, max_bytes - len(text))
-                data = decompressor.unused_data
+            return _read_streams(data, max_bytes, pattern, make_decompressor)
         except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
             raise CorpusError(f"{name}: damaged {kind} data: {error}") from None
-        return text
     return data
+
+
+def _read_streams(
+    data: bytes, max_bytes: int, pattern: re.Pattern[bytes], make_decompressor: Callable[[], Any]
+) -> bytes:
+    """Return the first bytes of compressed streams, which programs append to each other.
+
+    At the end of a stream, its decompressor copies the rest of its input. So it gets small pieces:
+    a hostile file can have a stream in every 20 bytes.
+    """
+    text, start, decompressor = bytearray(), 0, None
+    while start < len(data) and len(text) < max_bytes:
+        if decompressor is None:
+            if not pattern.match(data, start):
+                break
+            decompressor = make_decompressor()
+        piece = data[start : start + _PIECE]
+        text += decompressor.decompress(piece, max_bytes - len(text))
+        start += len(piece)
+        if decompressor.eof:
+            start -= len(decompressor.unused_data)
+            decompressor = None
+    return bytes(text)
 
 
 def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) -> bytes | str:

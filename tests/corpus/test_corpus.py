@@ -1,5 +1,8 @@
+import bz2
 import csv
+import gzip
 import json
+import lzma
 import mailbox
 import time
 from datetime import UTC, datetime
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.corpus.delimited import MAX_FIELD
-from streamnb.corpus.entry import message_envelope
+from streamnb.corpus.entry import decompress, message_envelope
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.mail.unwrap import convert_line_ends
 from streamnb.mailbox.sources import messages
@@ -700,3 +703,12 @@ def test_lines_that_are_not_messages_can_be_skipped(tmp_path, name, text, bad):
     assert status == 0, error
     assert json.loads(out)["messages"] == 4 * (9 if name == "a.tsv" else 1) - (name == "a.csv")
     assert all(f"{name}:{number}: " in error for number in list(bad)[:3])
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+@given(
+    parts=st.lists(st.binary(max_size=50).map(lambda part: part * 300)), n=st.integers(1, 99_999)
+)
+def test_appended_streams_are_read_as_one(compress, parts, n):
+    text = b"".join(parts)
+    assert decompress(b"".join(map(compress, parts)), n, "a") == text[:n]

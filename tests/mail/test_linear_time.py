@@ -1,6 +1,7 @@
 """Hostile mail takes time and memory in proportion to its size."""
 
 import functools
+import gzip
 import sys
 import time
 import tracemalloc
@@ -10,6 +11,7 @@ import pytest
 from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
 from streamnb._core.links import plain_link
+from streamnb.corpus.entry import decompress
 from streamnb.mail import guess_charset, parse, unwrap
 from streamnb.mail.charsets import decode_text
 from streamnb.mail.decode import decode_transfer, decode_words
@@ -46,6 +48,7 @@ def encoded_words(depth):
 HOSTILE = {
     "quotes": lambda n: digest(b"Subject: a\n\n" + b">" * (100 * n)),
     "carriage returns": lambda n: unwrap(b"Subject: a\n\n" + b"\r" * (100 * n) + b"x"),
+    "compressed streams": lambda n: decompress(gzip.compress(b"") * (20 * n), 1 << 20, "a"),
     "style sheets": lambda n: hidden_spans(sheets(n)),
     "open elements": lambda n: hidden_spans(b"<title>" * 1024 + b"<style>a{color:red}</style>" * n),
     "attached messages with an encoding": lambda n: parse(
