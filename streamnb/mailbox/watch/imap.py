@@ -87,7 +87,8 @@ class ImapAccount:
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
         # the same values when the folder was listed
         self._listed_sizes: dict[str, tuple[Any, Any]] = {}
-        self._listed_uids: dict[str, list[str]] = {}  # by folder, in the order of the server
+        # UIDVALIDITY and all UIDs, ascending, of each listed folder
+        self._listed_uids: dict[str, tuple[str, list[int]]] = {}
         self._idle_refusals = 0  # consecutive refusals
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
@@ -365,8 +366,9 @@ class ImapAccount:
             self._select(folder)
             self._listed_sizes[folder] = self._size
             uids = self._all_uids()
-            self._listed_uids[folder] = [f"{self._uid_validity}/{uid}" for uid in sorted(uids)]
-            numbers = {uid: number for number, uid in enumerate(sorted(uids), 1)}
+            ordered = sorted(uids)
+            self._listed_uids[folder] = str(self._uid_validity), ordered
+            numbers = {uid: number for number, uid in enumerate(ordered, 1)}
             for batch in _batches(uids, 10 * _BATCH):
                 response = self._fetch(batch, ["FLAGS"])
                 # A report about the message with this number, without its UID, replaced the flags.
@@ -453,9 +455,12 @@ class ImapAccount:
 
         The order of messages stays. [] if their number has changed.
         """
-        listed, current = self._listed_uids.get(folder, []), sorted(self._all_uids())
-        is_listed = uid in listed and len(listed) == len(current)
-        return [current[listed.index(uid)]] if is_listed else []
+        validity, _, number = uid.partition("/")
+        listed_validity, listed = self._listed_uids.get(folder, ("", []))
+        current = sorted(self._all_uids())
+        if validity != listed_validity or len(listed) != len(current) or int(number) not in listed:
+            return []
+        return [current[listed.index(int(number))]]
 
     def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
         """Return the headers of messages, each at most 64 KiB."""
