@@ -56,10 +56,10 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
     The verdict is from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
-    wrote. The column evidence has the token's log-odds and the class that they favour. The other
+    wrote. The column log-odds has what the token adds, and the class that it favours. The other
     columns have the token's counts in each class, or in the four most probable classes. JSON has
-    all classes. In JSON, positive log-odds are evidence for the
-    class log_odds_of: spam if all classes are ham and spam, otherwise the predicted class.
+    all classes. In JSON, positive log-odds are evidence for the class log_odds_of: spam if all
+    classes are ham and spam, otherwise the predicted class.
 
     The log-odds without tokens are printed, too, unless --base is given. They are those of the
     prior and, in the model bernoulli, of all tokens that MESSAGE lacks.
@@ -163,11 +163,11 @@ def _print_verdict(verdict: Verdict, base: dict[Any, float]) -> None:
     console.print(printable(f"probabilities: {probabilities}; {log_odds_text}"))
     if not verdict.reasons:
         return
-    table = new_table("token", "evidence", *(printable(f"in {label}") for label in labels))
+    table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
-        evidence = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
-        table.add_row(feature_name(reason.feature)[:60], evidence, *counts)
+        log_odds = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
+        table.add_row(feature_name(reason.feature)[:60], log_odds, *counts)
     console.print("", table)
 
 
@@ -188,8 +188,10 @@ def top(
     """Show the tokens with the strongest evidence for each class.
 
     The tokens are from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
-    wrote. With a CLASS, only its tokens are shown. With more than four classes, one column has the
-    sum of the counts in all other classes. JSON has all counts.
+    wrote. With a CLASS, only its tokens are shown. The log-odds are those of one occurrence in the
+    counts. (In a verdict, they are divided by a power of the message's length, and scaled.) With
+    more than four classes, one column has the sum of the counts in all other classes. JSON has all
+    counts.
 
     \b
     Examples:
