@@ -15,6 +15,8 @@ SETTINGS_OF_2_4 = {
     "sieve_filter_bin_dir", "sieve_filter_exec_timeout",
     "sieve_pipe_bin_dir", "sieve_pipe_exec_timeout",
     "sieve_script", "type", "cause", "path",
+    "service", "executable", "user", "unix_listener", "mode", "group", "mail_access_groups",
+    "sieve_pipe_socket_dir",
 }  # fmt: skip
 
 
@@ -22,12 +24,14 @@ def configurations(version):
     """Return the text of each configuration of a version, by name."""
     pattern = rf"<!-- ([\w-]+)-configuration-{re.escape(version)} -->\n```ini\n(.*?)```"
     texts = dict(re.findall(pattern, GUIDE, re.S))
-    name = {"2.3": "90-streamnb.conf", "2.4": "90-streamnb-2.4.conf"}[version]
-    return texts | {"moves": (DOCS / "dovecot" / name).read_text(encoding="utf-8")}
+    for name, file in (("moves", "90-streamnb"), ("owners", "92-streamnb-system-users")):
+        path = DOCS / "dovecot" / f"{file}{'-2.4' if version == '2.4' else ''}.conf"
+        texts[name] = path.read_text(encoding="utf-8")
+    return texts
 
 
 def test_both_versions_have_the_same_configurations():
-    names = {"sieve-filter", "sieve-folders", "moves"}
+    names = {"sieve-filter", "sieve-folders", "moves", "owners"}
     assert configurations("2.3").keys() == configurations("2.4").keys() == names
 
 

@@ -1,6 +1,8 @@
 """Moves of a user in a mail program teach the user's database, by Dovecot's IMAPSieve."""
 
+import grp
 import os
+import pwd
 import shutil
 import subprocess
 from collections import Counter
@@ -163,6 +165,53 @@ def test_moves_are_learned_directly_while_the_server_is_away(moving):
     client.move(client.search(), "Junk")
     poll(lambda: direct.read_text().count("learn --user cat spam /") == 2)
     client.logout()
+
+
+def system_users_configuration(repository, base):
+    """Return the guide's configuration for mailboxes with owners of their own.
+
+    The user and the group of the service are those that every system has.
+    """
+    version = "" if dovecot_version() == "2.3" else "-2.4"
+    name = f"92-streamnb-system-users{version}.conf"
+    text = (repository / "docs" / "dovecot" / name).read_text()
+    text = text.replace("/usr/local/lib/streamnb", str(base / "service"))
+    text = text.replace("user = streamnb\n", "user = nobody\n")
+    text = text.replace("streamnb-moves", grp.getgrgid(os.getgid()).gr_name)
+    return moves_configuration(repository, base) + text
+
+
+def test_moves_from_mailboxes_of_system_users_reach_a_service_of_another_user(repository, serve):
+    """The owner of the mail cannot read the databases, their tokens or the program."""
+    port, service = free_port(), pwd.getpwnam("nobody").pw_uid
+    dovecot = Dovecot(configuration=lambda base: system_users_configuration(repository, base))
+    try:
+        users = dovecot.base / "databases"
+        install_moves(repository, dovecot, users, port)
+        (dovecot.base / "bin").rename(dovecot.base / "service")
+        (dovecot.base / "bin").mkdir()
+        for path in (dovecot.base / "service").iterdir():
+            path.write_text(path.read_text().replace("/bin/learn", "/service/learn"))
+        with Mailbox(users / "ann.db"):
+            make_token(users, "ann")
+        for path in (users, *users.iterdir(), dovecot.base / "service"):
+            os.chown(path, service, service)
+            path.chmod(0o700)
+        environment = {**os.environ, "STREAMNB_USERS": str(users)}
+        serve("--users", "--http", f"127.0.0.1:{port}", env=environment)
+        dovecot.put_files("ann", "", [SPAM % 1])
+        client = dovecot.client("ann")
+        client.select_folder("INBOX")
+        client.move(client.search(), "Junk")
+        client.logout()
+        assert labels(users / "ann.db") == {"spam": 1}, (dovecot.base / "dovecot.log").read_text()
+        assert (dovecot.base / "direct").read_text() == ""
+        # A program of the owner, without the group, cannot write to the socket.
+        command = ["test", "-w", dovecot.base / "run" / "streamnb-learn"]
+        done = subprocess.run(command, user=UID, group=UID, extra_groups=[], check=False)
+        assert done.returncode == 1
+    finally:
+        dovecot.close()
 
 
 @pytest.mark.parametrize("folder", ["Junk", "INBOX/Junk", "INBOX.Junk"])
