@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -392,19 +393,48 @@ def test_a_next_hop_that_ends_its_session_by_a_421_gets_the_message_in_another(s
     assert hop.connections == 2
 
 
-def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch):
-    """The time limit is for each line, not for the message."""
+@pytest.mark.parametrize("end", [b"\r\n", b""], ids=["lines", "within a line"])
+def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch, end):
+    """The time limit is for each piece of a message."""
     monkeypatch.setattr(proxying, "PATIENCE_S", 3)
     with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
         client.ehlo()
         client.mail("a@b.c")
         client.rcpt("ann@d.e")
         client.docmd("DATA")
-        for line in (HAM % 1).splitlines(keepends=True) * 2 + [b".\r\n"]:
+        for line in (HAM % 1).splitlines() * 2:
             time.sleep(0.5)
-            client.send(line)
+            client.send(line + end)
+        client.send(b"\r\n.\r\n")
         assert client.getreply()[0] == 250
     assert len(smtp_sink.messages) == 1
+
+
+def test_a_slow_next_hop_has_a_time_limit_for_each_piece_of_a_message():
+    """`sendall` has a single limit for all its data, so a large message would never arrive."""
+    pieces = []
+    connection = types.SimpleNamespace(sendall=pieces.append, settimeout=lambda _: None)
+    library = types.SimpleNamespace(
+        docmd=lambda _: (354, b""), getreply=lambda: (250, b"ok"), sock=connection
+    )
+    client = next_hop.HopClient(NextHop(False, parse_address("127.0.0.1:1")), print)
+    content = b".x\r\n" * 99_999
+    assert client._send(library, ["a@b.c"], content) == {"a@b.c": "250 ok"}
+    assert b"".join(pieces) == content.replace(b".", b"..") + b".\r\n"
+    assert max(map(len, pieces)) <= 1 << 16
+
+
+def test_a_line_of_megabytes_passes_unchanged(scripted):
+    """Some programs write pages and attachments into a single line, and Postfix passes it on."""
+    hop, make_handler = scripted(lambda number, mails, word: usual(word))
+    content = b"Subject: x\r\n\r\n" + b"<p>.. " * (1 << 19) + b"\r\n"
+    with (
+        listening("smtp", make_handler) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=60) as client,
+    ):
+        assert client.sendmail("a@b.c", ["d@e.f"], content) == {}
+    (message,) = hop.messages
+    assert message.partition(b"\r\n")[2] == content
 
 
 @pytest.mark.parametrize("early", [b"", b"QUIT\r\n", b"MAIL FROM:<c@d.e>\r\n", b"NOOP\r\n"])

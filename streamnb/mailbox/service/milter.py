@@ -198,12 +198,12 @@ class _Session:
         self._answered = set(_UNANSWERED)
         self._actions = 0
         self._is_authenticated = False
+        self._queue_id = ""
         self._begin()
 
     def _begin(self) -> None:
         """Expect another message."""
         self._message = _Message()
-        self._queue_id = ""
         self.memory.release()
 
     async def run(self) -> None:
@@ -222,8 +222,8 @@ class _Session:
                 await self._end()
             if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
                 self._begin()
-                # the macros of MAIL come before it
-                self._is_authenticated = self._is_authenticated and kind == b"M"
+                if kind != b"M":  # the macros of MAIL come before it
+                    self._queue_id, self._is_authenticated = "", False
             if kind in (b"A", b"E"):
                 self.activity.touch(_STRESS_S)
                 if self.activity.is_ending:

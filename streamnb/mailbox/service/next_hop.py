@@ -30,6 +30,8 @@ _UNPRINTABLE = lazy_pattern(rb"[^ -~]")  # a reply is printable ASCII: RFC 5321,
 _REPLY_LINE = lazy_pattern(rb"([2-5]\d\d)(?:([ -])(.*))?\r?\n")
 _LONGEST_LINE = 1 << 12  # bytes of a line of a reply; RFC 5321, 4.5.3.1.5 allows 512
 _MOST_LINES = 1000  # lines of a reply; an EHLO has about 15
+# bytes of a message with a time limit of their own: a slow next hop gets large messages, too
+_PIECE = 1 << 16
 _COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command
 _EXTENSIONS = ("8bitmime", "smtputf8")  # extensions offered if the next hop cannot be reached
 _EXTENSION_OF_OPTION = {
@@ -215,7 +217,9 @@ class HopClient:
                 return dict.fromkeys(recipients, _reply_line(code, text))
             is_ended = content.endswith(b"\r\n") or not content
             if client.sock is not None:  # smtplib would close the connection and lose a reply
-                client.sock.sendall(_DOTS.sub(rb"\1..", content))
+                data = memoryview(_DOTS.sub(rb"\1..", content))
+                for begin in range(0, len(data), _PIECE):
+                    client.sock.sendall(data[begin : begin + _PIECE])
                 self.has_sent = True
                 client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
                 client.sock.settimeout(ANSWER_S)

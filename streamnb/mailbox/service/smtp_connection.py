@@ -19,7 +19,6 @@ from streamnb.patterns import lazy_pattern
 LARGEST = 50 << 20  # bytes of a message
 _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
 _REFUSED_DATA = ("552 Error: Too much mail data", "500 Line too long")  # its replies to content
-_LONGEST_LINE = 1 << 20
 _STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
 _MOST_LINES = 1_000_000  # lines of a message
 _CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
@@ -35,7 +34,7 @@ logging.getLogger("mail.log").addHandler(logging.NullHandler())
 class SmtpConnection(SMTP):
     """A client's connection; it limits the length of lines, and finishes the current message."""
 
-    line_length_limit: int = _LONGEST_LINE
+    line_length_limit: int = LARGEST  # Postfix passes on longer lines than SMTP allows, too
     command_size_limit = _LONGEST_COMMAND
     command_size_limits: dict[str, int] = defaultdict(lambda: _LONGEST_COMMAND)  # noqa: RUF012
     parameters: Sequence[str] = ()  # those of the current MAIL or RCPT
@@ -86,7 +85,7 @@ class SmtpConnection(SMTP):
 
     def _read(self, data: bytes) -> None:
         self.received += len(data)
-        if b"\n" in data:
+        if self.in_transaction or b"\n" in data:
             self._touch(is_opened=True)
             self._restart_timeout()
         self.lines += data.count(b"\n")
@@ -122,7 +121,7 @@ class SmtpConnection(SMTP):
             await self.push(self.event_handler.forward(argument or ""))
 
     def _restart_timeout(self) -> None:
-        """Restart the time limit at each line of the client, not only at each command.
+        """Restart the time limit at each line of the client, and at any data of a message.
 
         While the next hop works on a message, there is no time limit, whatever the client sends.
         """
@@ -140,7 +139,7 @@ class SmtpConnection(SMTP):
         self.activity.touch(_STRESS_S, is_busy=True)  # the next hop checks the sender
         self.received = self.lines = 0
         self.memory.release()
-        self.line_length_limit = _LONGEST_LINE
+        self.line_length_limit = LARGEST
 
     async def push(self, status: AnyStr) -> None:
         """Send a reply; after the last one, end the connection if it must end."""
@@ -149,11 +148,9 @@ class SmtpConnection(SMTP):
         reply: Any = status
         if str(status).startswith(_REFUSED_DATA) and self.envelope is not None:
             if str(status).startswith("500"):
-                size = f"more than {_LONGEST_LINE} bytes in a line"
-                if self.line_length_limit == 0:
-                    size = f"more than {_MOST_LINES:,} lines"
-                    reply = f"552 5.3.4 {size}"
-                self.event_handler.refuse_size(f"of {size}")
+                size = f"{LARGEST} bytes" if self.line_length_limit else f"{_MOST_LINES:,} lines"
+                reply = f"552 5.3.4 more than {size}"
+                self.event_handler.refuse_size(f"of more than {size}")
             reply = self.event_handler.for_each_recipient(reply, self.envelope)
             # The message has ended. The library does this after its reply.
             self._set_post_data_state()  # type: ignore[no-untyped-call]
