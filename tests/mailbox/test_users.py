@@ -243,24 +243,53 @@ def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
         assert (status, error.count("\n")) == (2, 1)
 
 
-def test_the_scripts_of_the_guide_back_up_and_restore_all_users(repository, tmp_path):
-    guide = (repository / "docs" / "guides" / "back-up.md").read_text(encoding="utf-8")
-    folders = {name: tmp_path / name / "users" for name in ("old", "new")}
-    backup, programs = tmp_path / "backup", tmp_path / "bin"
-    for folder in (*folders.values(), backup, programs):
-        folder.mkdir(parents=True)
+@pytest.fixture
+def run_script(repository, tmp_path):
+    """Return a function that runs a script of a guide, with `streamnb` on the path."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
     (programs / "streamnb").write_text(f'#!/bin/sh\nexec {shlex.join(STREAMNB)} "$@"\n')
     (programs / "streamnb").chmod(0o755)
+
+    def run(guide, script, *arguments, check=True, **environment):
+        text = (repository / "docs" / "guides" / guide).read_text(encoding="utf-8")
+        source = re.search(rf"<!-- {script} -->\n```sh\n(.*?)```", text, re.S)[1]
+        path = f"{programs}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["sh", "-euc", source, "sh", *arguments], check=check, capture_output=True, text=True,
+            env={**os.environ, **environment, "PATH": path},
+        )  # fmt: skip
+
+    return run
+
+
+def test_the_script_of_the_guide_reports_damaged_databases(run_script, tmp_path):
+    (tmp_path / "users").mkdir()
+    for name in ("ann", "bob"):
+        with Mailbox(tmp_path / "users" / f"{name}.db") as box:
+            box.learn(SPAM % 1, "spam")
+    (tmp_path / "health").touch()
+    environment = {"STREAMNB_USERS": str(tmp_path / "users"), "HTTP": tmp_path.as_uri()}
+    assert run_script("monitor.md", "report-users", **environment).stdout == ""
+    assert run_script("monitor.md", "report-users", "all", **environment).stdout.count("MB,") == 2
+    (tmp_path / "users" / "bob.db").write_bytes(b"damaged" * 1000)
+    (tmp_path / "health").unlink()
+    done = run_script("monitor.md", "report-users", check=False, **environment)
+    assert done.returncode == 1
+    assert re.match(r"streamnb: .*bob\.db: .*\n$", done.stdout)
+    assert done.stderr.startswith("curl: ")
+
+
+def test_the_scripts_of_the_guide_back_up_and_restore_all_users(run_script, tmp_path):
+    folders = {name: tmp_path / name / "users" for name in ("old", "new")}
+    backup = tmp_path / "backup"
+    for folder in (*folders.values(), backup):
+        folder.mkdir(parents=True)
     for path in ("old/site.db", "old/users/ann.db", "old/users/bob@example.org.db"):
         with Mailbox(tmp_path / path) as box:
             box.learn(SPAM % len(path), "spam")
     for script, name in (("back-up-users", "old"), ("restore-users", "new")):
-        source = re.search(rf"<!-- {script} -->\n```sh\n(.*?)```", guide, re.S)[1]
-        environment = {"STREAMNB_USERS": str(folders[name]), "BACKUP": str(backup)}
-        path = f"{programs}:{os.environ['PATH']}"
-        subprocess.run(
-            ["sh", "-euc", source], check=True, env={**os.environ, **environment, "PATH": path}
-        )
+        run_script("back-up.md", script, STREAMNB_USERS=str(folders[name]), BACKUP=str(backup))
     assert {path.stat().st_mode & 0o777 for path in backup.iterdir()} == {0o600}
     restored = sorted(path.name for path in folders["new"].iterdir())
     assert restored == ["ann.db", "bob@example.org.db", "site.snb"]
