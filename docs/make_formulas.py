@@ -3,7 +3,12 @@
 import re
 from typing import Any
 
-PAGES = ("model.md", "how-it-works.md", "explanation/default-by-hand.md")
+PAGES = (
+    "model.md",
+    "how-it-works.md",
+    "explanation/default-by-hand.md",
+    "explanation/run-by-hand.md",
+)
 # A symbol of one or two letters, or a Greek one, with its index; and a power.
 INDEX = re.compile(r"\b([A-Za-z]{1,2}|slope|intercept|pi)_([a-z]{1,3})\b")
 POWER = re.compile(r"(?<=[\w)>])\^(\(-?[\d/.]+\)|-?[\d/.]*\d|[a-z]\b)")
