@@ -68,7 +68,7 @@ def imap_access(*names: str) -> Access:
 
 def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMessage]:
     """Yield the messages of all sources; without `binary`, tables and binary data are errors."""
-    from streamnb.mailbox.sources import is_binary, messages
+    from streamnb.mailbox.sources import describe_binary, messages
 
     for name in names:
         if is_imap_url(name):
@@ -78,18 +78,15 @@ def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMe
             continue
         for message in messages(name):
             content = message.content
-            problem = ""
+            problem = None
             if not binary and isinstance(content, bytes) and content:
                 if message.name == name and name.lower().endswith(TABLE_SUFFIXES):
                     problem = (
                         "a table; train on it with `streamnb fit`, or add --binary to read the "
                         "file as one message"
                     )
-                elif is_binary(content):
-                    problem = (
-                        "binary data without a header; unpack archives; to read it as a message, "
-                        "add --binary"
-                    )
+                else:
+                    problem = describe_binary(content)
             if problem:
                 problem = f"{message.name}: not a message: {problem}"
                 message = message._replace(content=CorpusError(problem))

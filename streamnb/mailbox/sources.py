@@ -74,6 +74,19 @@ _DELETED = lazy_pattern(
 _HEADER_END = lazy_pattern(rb"\r?\n\r?\n")
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
+_FROM_DOVECOT = "Dovecot's storage; read it by IMAP: learn spam=imap://ann@host/Junk"
+# Formats of other programs: how a file begins, and what to do with it.
+_FOREIGN_FORMATS = {
+    _DBOX: _FROM_DOVECOT,
+    b"CRYPTED\x03\x07": _FROM_DOVECOT,
+    b"!BDN": "Outlook's storage (PST, OST); convert it to mbox, for example by readpst",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "Outlook's format (MSG); save the mail as EML",
+    b"\xcf\xad\x12\xfe": "Outlook Express' storage (DBX); convert it to mbox or EML",
+    b"SQLite format 3\0": "a database; export the mail to mbox or EML",
+    b"*mbx*\r\n": "UW IMAP's mbx; convert it to mbox, for example by mailutil",
+    b"%PDF-": "a PDF",
+    **dict.fromkeys((b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a\x07"), "an archive; unpack it"),
+}
 # A field that most messages have, or the separator of an mbox.
 _USUAL_FIELD = lazy_pattern(
     rb"(?:\A|[\r\n])(?:\xef\xbb\xbf)?(?:From |(?:received|return-path|delivered-to|message-id|date"
@@ -83,27 +96,33 @@ _USUAL_FIELD = lazy_pattern(
 _FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
 
 
-def is_binary(content: bytes) -> bool:
-    r"""Return whether data is binary: a PDF, or data with zero bytes that begins with no header.
+def describe_binary(content: bytes) -> str | None:
+    r"""Return what data of another format is, and what to do; None for a message or text.
 
-    A tar archive, whose first name can look like a field, is binary, too. So is a file of Dovecot's
-    mdbox, which has several messages.
+    Data with zero bytes that begins with no header is binary, and so is a tar archive, whose first
+    name can look like a field. A file of Dovecot's sdbox is a message, but one of its mdbox has
+    several.
 
     Examples
     --------
-    >>> [is_binary(content) for content in (b"\x7fELF\0\0", b"To: ann\n\n\0", b"just text")]
-    [True, False, False]
+    >>> [describe_binary(content) for content in (b"%PDF-1.7", b"To: ann\n\n\0", b"just text")]
+    ['a PDF', None, None]
     """
-    if content.startswith((*_UTF16_MARKS, _DBOX)):
+    is_dbox = content.startswith(_DBOX)
+    if is_dbox or content.startswith(_UTF16_MARKS):
         # Imported here, because the pages of the manual are made before the modules are compiled.
         from streamnb.mail.unwrap import unwrap
 
         content = unwrap(content)
-        if content.startswith(_DBOX):
-            return True
-    has_zero = content.find(b"\0", 0, _LOOKED_AT) >= 0
-    is_other_format = content.startswith(b"%PDF-") or content.startswith(b"ustar", 257)
-    return is_other_format or (has_zero and not _FIELD.match(content))
+    for beginning, description in _FOREIGN_FORMATS.items():
+        if content.startswith(beginning):
+            return description
+    if content.startswith(b"ustar", 257):
+        return _FOREIGN_FORMATS[b"PK\x03\x04"]
+    if content.find(b"\0", 0, _LOOKED_AT) >= 0 and not _FIELD.match(content):
+        unknown = "binary data without a header; to read it as a message, add --binary"
+        return _FROM_DOVECOT if is_dbox else unknown
+    return None
 
 
 def _is_mbox(head: bytes) -> bool:
@@ -281,7 +300,7 @@ def _checked(message: SourceMessage, path: Path, mail_folders: dict[Path, bool])
     content, folder = message.content, path.parent
     if not content or isinstance(content, StreamNBError) or message.name != str(path):
         return message
-    if _has_header(content) or is_binary(content):
+    if _has_header(content) or describe_binary(content):
         return message
     if folder not in mail_folders:
         names = []

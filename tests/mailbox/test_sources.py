@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import streamnb.corpus.mbox
+from streamnb.cli.sources import read_sources
 from streamnb.errors import CorpusError
 from streamnb.mailbox import sources
 from streamnb.mailbox.sources import messages
@@ -118,7 +120,29 @@ def dbox(*mails):
     ],
 )
 def test_files_of_several_messages_and_data_are_binary(content, expected):
-    assert sources.is_binary(content) == expected
+    assert (sources.describe_binary(content) is not None) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"!BDN\x11\x22SM" + MAIL, "PST, OST"),
+        (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), "MSG"),
+        (bytes.fromhex("cfad12fec5fd746f") + MAIL, "DBX"),
+        (b"SQLite format 3\0" + bytes(600), "database"),
+        (b"PK\x03\x04\x14" + MAIL, "archive"),
+        (b"*mbx*\r\n6b08b37800000001\r\n" + MAIL + MAIL, "UW IMAP"),
+        (b"CRYPTED\x03\x07\x02" + MAIL, "IMAP"),
+        (dbox(gzip.compress(MAIL * 9)), "IMAP"),
+        (dbox(MAIL, MAIL), "IMAP"),
+    ],
+)
+def test_a_format_of_another_program_is_named_with_the_way_out(tmp_path, content, words):
+    """Such a file of many messages would be learned as a single message."""
+    (tmp_path / "file").write_bytes(content)
+    (message,) = read_sources([str(tmp_path)], binary=False)
+    assert re.search(f"file: not a message: .*{words}", str(message.content))
+    assert "--binary" not in str(message.content)
 
 
 def test_empty_files_beside_an_mbox_are_empty_mboxes(tmp_path):
@@ -444,7 +468,7 @@ def test_a_tar_archive_of_a_maildir_is_binary():
         member = tarfile.TarInfo("1.host:2,S")
         member.size = len(MAIL)
         tar.addfile(member, io.BytesIO(MAIL))
-    assert sources.is_binary(archive.getvalue())
+    assert sources.describe_binary(archive.getvalue()) == "an archive; unpack it"
 
 
 def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.response import JudgeOptions
-from streamnb.mailbox.sources import is_binary
+from streamnb.mailbox.sources import describe_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import learn_if_sure
 
@@ -91,7 +91,7 @@ def _classify(mailboxes: Mailboxes, user: str | None, request: Request, message:
 
 def _learn(mailboxes: Mailboxes, user: str | None, request: Request, message: bytes) -> Answer:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
-    if not message or is_binary(message):
+    if not message or describe_binary(message):
         raise RequestError("the body is not a mail: it is empty or binary")
     feedback = _one_of(request, "feedback", ("all", "errors"))
     label = _label(request)
