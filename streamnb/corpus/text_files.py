@@ -15,7 +15,14 @@ import sys
 import tempfile
 import time
 import zlib
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from codecs import (
+    BOM_UTF8,
+    BOM_UTF16_BE,
+    BOM_UTF16_LE,
+    BOM_UTF32_BE,
+    BOM_UTF32_LE,
+    getincrementaldecoder,
+)
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import chain
@@ -45,7 +52,13 @@ COMPRESSIONS = {
 MAX_ROW = 1 << 26  # maximum bytes of a line and characters of a cell; the rest is ignored
 HEAD_BYTES = 1 << 18  # bytes of a file that are read to detect format, delimiter and columns
 PIPE_WAIT_S = 10.0  # seconds to wait for a program that opens a named pipe for writing
-_UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
+# Byte order marks; that of UTF-32 begins with one of UTF-16.
+_WIDE_MARKS = {
+    BOM_UTF32_LE: "utf-32",
+    BOM_UTF32_BE: "utf-32",
+    BOM_UTF16_LE: "utf-16",
+    BOM_UTF16_BE: "utf-16",
+}
 _TAR_MARK = slice(257, 262), b"ustar"
 # Control characters that text does not have. Data with at least four, and one in fifty bytes, is
 # not text.
@@ -199,9 +212,9 @@ def as_regular_file(name: str | Path, head: bytes = b"", takes_texts: bool = Fal
 
 
 def as_plain_file(path: Path) -> Path:
-    """Return a file, or its copy as UTF-8 if it is compressed or in UTF-16."""
+    """Return a file, or its copy as UTF-8 if it is compressed or not in UTF-8."""
     with open(path, "rb") as file:
-        is_encoded = bool(_compression(file)) or file.read(2) in _UTF_16_MARKS
+        is_encoded = bool(_compression(file)) or bool(_wide_encoding(file.read(4)))
     if not is_encoded:
         return path
     with open_decompressed(path) as stream:
@@ -291,7 +304,7 @@ def _compression(file: BinaryIO) -> str:
 
 @contextmanager
 def open_decompressed(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading. It is decompressed, and UTF-16 with a byte order mark becomes UTF-8.
+    """Open a file for reading, decompressed. UTF-16 and UTF-32 with a mark become UTF-8.
 
     gzip, bzip2, xz, Zstandard, and zip archives of one file are decompressed.
     """
@@ -299,18 +312,23 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
         suffix = _compression(file)
         with _decompressor(file, suffix, path) if suffix else nullcontext(file) as stream:
             try:
-                is_utf_16 = cast(io.BufferedReader, stream).peek(2)[:2] in _UTF_16_MARKS
-                yield io.BufferedReader(_FromUtf16(stream)) if is_utf_16 else stream
+                encoding = _wide_encoding(cast(io.BufferedReader, stream).peek(4))
+                yield io.BufferedReader(_ToUtf8(stream, encoding)) if encoding else stream
             except _COMPRESSION_ERRORS as error:
                 raise CorpusError(f"{path}: cannot be read: {error}") from None
 
 
-class _FromUtf16(io.RawIOBase):
-    """A stream that converts UTF-16 with a byte order mark to UTF-8; damage becomes U+FFFD."""
+def _wide_encoding(head: bytes) -> str:
+    """Return the encoding of a file whose head has the mark of UTF-16 or UTF-32, else ""."""
+    return next((name for mark, name in _WIDE_MARKS.items() if head.startswith(mark)), "")
 
-    def __init__(self, stream: BinaryIO) -> None:
+
+class _ToUtf8(io.RawIOBase):
+    """A stream that converts UTF-16 or UTF-32 with a mark to UTF-8; damage becomes U+FFFD."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
         self._stream = stream
-        self._decoder = getincrementaldecoder("utf-16")("replace")
+        self._decoder = getincrementaldecoder(encoding)("replace")
         self._decoded = b""  # converted bytes that have not been read
 
     def readable(self) -> bool:

@@ -21,7 +21,7 @@ from streamnb.cli.unlabelled import open_unlabelled
 from streamnb.config.experiment import build_experiment
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.tabular import MISSING, open_table
-from streamnb.corpus.text_files import _FromUtf16
+from streamnb.corpus.text_files import _ToUtf8
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.mailbox.sources import messages
 from streamnb.tables.experiment.data import read_examples
@@ -87,9 +87,9 @@ def tar():
     return buffer.getvalue()
 
 
-def utf_16(data, order="le"):
-    mark = {"le": codecs.BOM_UTF16_LE, "be": codecs.BOM_UTF16_BE}[order]
-    return mark + data.decode().encode(f"utf-16-{order}")
+def utf_16(data, order="le", bits=16):
+    mark = getattr(codecs, f"BOM_UTF{bits}_{order.upper()}")
+    return mark + data.decode().encode(f"utf-{bits}-{order}")
 
 
 def zstandard(data):
@@ -112,6 +112,8 @@ FILES = {
     "utf-16.csv": utf_16(csv_bytes()),
     "utf-16 of a spreadsheet.txt": utf_16(csv_bytes("\t").replace(b"\n", b"\r\n")),
     "utf-16 big endian.csv": utf_16(csv_bytes(), "be"),
+    "utf-32.csv": utf_16(csv_bytes(), bits=32),
+    "utf-32 big endian.csv": utf_16(csv_bytes(), "be", 32),
     "utf-16.csv.gz": gzip.compress(utf_16(csv_bytes())),
     "utf-16.jsonl": utf_16(json_lines()),
     "compressed under another name.csv": gzip.compress(csv_bytes()),
@@ -585,9 +587,10 @@ def test_headers_are_detected(tmp_path, content, has_header, names):
 
 
 @pytest.mark.parametrize("size", [1, 5, 8190, 8191, 8192])
-def test_utf_16_is_decoded_at_any_end_of_a_chunk(size):
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_wide_encodings_are_decoded_at_any_end_of_a_chunk(encoding, size):
     text = "a" * 8190 + "中" * 50 + "😀" * 50
-    stream = io.BufferedReader(_FromUtf16(io.BytesIO(text.encode("utf-16"))), 64)
+    stream = io.BufferedReader(_ToUtf8(io.BytesIO(text.encode(encoding)), encoding), 64)
     parts = iter(lambda: stream.read(size), b"")
     assert b"".join(parts).decode() == text
 
