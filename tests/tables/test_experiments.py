@@ -543,6 +543,16 @@ def test_numbers_with_a_unit_are_reported(tmp_path, pattern, unit):
     assert read_examples(written(tmp_path / "t.csv", f"a,y\n{repeated}")).notes == []
 
 
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [("1.5D+03", 1500), ("-.5d-02", -0.005), ("2.D+00", 2), ("12D34", None), (".D+00", None)],
+)
+def test_numbers_of_fortran_are_numbers(tmp_path, cell, number):
+    config = written(tmp_path / "t.csv", f"a,y\n{cell},p\n{cell},q\n")
+    expected = [cell if number is None else number] * 2
+    assert read_examples(config).table.values[:, 0].tolist() == expected
+
+
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])
 @pytest.mark.parametrize("cell", ["{}", "Mazda RX{}", ""])
 def test_a_column_without_name_is_no_feature(tmp_path, name, cell):

@@ -22,6 +22,9 @@ from streamnb.tables.columns import LARGEST, Columns
 
 MAX_CELLS = 1 << 28
 _DECIMAL_COMMA = lazy_pattern(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
+# A number as Fortran writes it. Point, sign and two digits are required, because a text such as
+# "12D34" can be a name.
+_FORTRAN_DOUBLE = lazy_pattern(r"[-+]?\d*\.\d*(?<=\d.|.\d)[Dd][-+]\d{2,3}")
 # A number with the sign or code of a currency before it, or a unit of at most four characters
 # behind it.
 _QUANTITY = lazy_pattern(
@@ -410,7 +413,9 @@ class _Column:
         try:
             number = float(cell)
         except ValueError:
-            return None
+            if not _FORTRAN_DOUBLE.fullmatch(cell.strip()):
+                return None
+            number = float(cell.upper().replace("D", "E"))
         return number if abs(number) <= LARGEST and "_" not in cell else None
 
     def unit(self) -> str:
