@@ -9,7 +9,7 @@ from typing import Any
 
 from streamnb import _core
 from streamnb.constraints import Boolean, Integer
-from streamnb.features.mail_words import MailTransformer, as_mail
+from streamnb.features.mail_words import MailTransformer, as_mail, not_a_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Mail
@@ -41,7 +41,8 @@ class ByteGrams(InvertibleGrams, MailTransformer):
 
     Header fields and encoded parts are read as raw bytes. N-grams of four bytes rank mail better
     than words, and both together rank best (Cormack 2007). Fields that filters add are left out, as
-    in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
+    in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`. Plain text (`mail=False`) is
+    composed (NFC), as in the other views of texts.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
         elif isinstance(message, str):
             message = message.encode("utf-8", "surrogatepass")
         if not isinstance(message, bytes):
-            raise TypeError(f"a message must be bytes, str or Mail, not {type(message).__name__}")
+            raise not_a_mail(message)
         if self.mail:
             message = message[: 64 * self.first + 65536]
             if not is_unwrapped:  # what was unwrapped can begin like another wrapper
@@ -94,7 +95,8 @@ class ByteGrams(InvertibleGrams, MailTransformer):
                 message, self._field_is_read, self._reads_field
             )
         else:
-            fingerprints, counts = self.scanner.scan(message)
+            text = normalize_nfc(message[: 16 * self.first])
+            fingerprints, counts = self.scanner.scan(text)
         return TokenCounts.unchecked(fingerprints, counts, None, None)
 
 

@@ -46,6 +46,12 @@ def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
     return b"size:%d" % size.bit_length(), b"bytes:" + beginning.hex().encode()
 
 
+def not_a_mail(x: Any) -> TypeError:
+    """Return the error for an object that is not a mail, with the remedy for one of `email`."""
+    hint = "; pass its as_bytes()" if hasattr(x, "as_bytes") else ""
+    return TypeError(f"a mail must be bytes, str or Mail, not {type(x).__name__}{hint}")
+
+
 def as_mail(x: Any) -> Mail:
     """Return a mail parsed from bytes or text; a `Mail` is returned unchanged."""
     if isinstance(x, Mail):
@@ -53,7 +59,7 @@ def as_mail(x: Any) -> Mail:
     if isinstance(x, str):
         x = x.encode("utf-8", "surrogatepass")
     if not isinstance(x, bytes):
-        raise TypeError(f"a mail must be bytes, str or Mail, not {type(x).__name__}")
+        raise not_a_mail(x)
     return parse(x)
 
 

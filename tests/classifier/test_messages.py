@@ -1,12 +1,14 @@
 """Errors that advise: each mistake at each entry point where users can make it."""
 
+import email.message
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
 import streamnb
-from streamnb import Classifier, MultinomialNB, TextClassifier, Tokenizer, ViewsNB
+from streamnb import Classifier, MailClassifier, MultinomialNB, TextClassifier, Tokenizer, ViewsNB
 from streamnb import sklearn as estimators
 from streamnb.evaluate import prequential
 from streamnb.features.views import Views
@@ -213,3 +215,13 @@ def test_rows_of_frames_are_dicts_for_classifiers_of_rows(kind, columns):
 def test_errors_of_the_whole_input_name_no_row(X, error):
     with pytest.raises((TypeError, ValueError), match=f"^{error}"):
         TextClassifier().learn_many(X, ["x"])
+
+
+@pytest.mark.parametrize("views", [("header",), ("bytes",), ("pairs",)])
+def test_a_message_of_the_module_email_is_answered_with_its_bytes(views):
+    message = email.message.EmailMessage()
+    message.set_content("free pills")
+    classifier = MailClassifier(views=views)
+    with pytest.raises(TypeError, match=r"not EmailMessage; pass its as_bytes\(\)"):
+        classifier.learn_one(message, "spam")
+    classifier.learn_one(message.as_bytes(), "spam")

@@ -7,7 +7,7 @@ from definitions import slow_grams, slow_nested, slow_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import MailClassifier, MailTokenizer
+from streamnb import MailClassifier, MailTokenizer, TextClassifier
 from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
@@ -16,7 +16,8 @@ from streamnb.mail.normalization import normalize_nfc
 @given(st.binary(max_size=200), st.integers(1, 8), st.integers(1, 100), st.booleans())
 def test_byte_grams_are_those_of_python(raw, n, first, casefold):
     grams = ByteGrams(n, first, casefold, mail=False)
-    copied = raw[:first].lower() if casefold else raw[:first]
+    copied = normalize_nfc(raw)[:first]
+    copied = copied.lower() if casefold else copied
     assert set(grams.transform_one(raw)) == {copied[i : i + n] for i in range(len(copied) - n + 1)}
     assert (grams.count(raw).counts == 1).all()
 
@@ -99,3 +100,10 @@ def test_no_view_reads_stamps_in_attached_messages(kind):
     ):
         clean = raw.replace(b"X-Spam-Flag: YES\n", b"")
         assert ByteGrams().count(raw) == ByteGrams().count(clean)
+
+
+@given(st.text(alphabet="ae\u0301\u1100\u1161 \u0438\u0306n", max_size=40))
+def test_a_text_and_its_composed_form_have_the_same_features(text):
+    views = TextClassifier().tokenizer
+    assert views.count(text) == views.count(normalize_nfc(text))
+    assert views.count(text.encode()) == views.count(text)
