@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ from streamnb.counts.protocol import Label, check_labels, is_missing
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.text_input import NO_EXAMPLES, is_frame
-from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.features.token_counts import Feature, TokenCounts, feature_text
 from streamnb.features.views import (
     TOKENIZER,
     Views,
@@ -457,28 +459,24 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             gains = np.concatenate([contributions.margins(label) for contributions in views])
             sizes = np.abs(gains)
             least = np.partition(sizes, -most)[-most] if len(sizes) > most else 0.0
+            ends = list(itertools.accumulate(map(len, views)))
             candidates: dict[Feature, tuple[float, int, int]] = {}
-            start = 0
-            for j, contributions in enumerate(views):
-                end = start + len(contributions)
-                for row in np.flatnonzero(sizes[start:end] >= least).tolist():
-                    i = int(contributions.used[row])
-                    name = self._feature_name(j, contributions.tokens, i)
-                    if name in candidates:  # features of two views can have the same name
-                        name = (j, name)
-                    candidates[name] = float(gains[start + row]), j, i
-                start = end
-            chosen = sorted(candidates.items(), key=lambda item: (-abs(item[1][0]), str(item[0])))
+            for row in (sizes >= least).nonzero()[0].tolist():
+                j = bisect.bisect_right(ends, row)
+                contributions = views[j]
+                i = int(contributions.used[row - ends[j]])
+                name = self._feature_name(j, contributions.tokens, i)
+                if name in candidates:  # features of two views can have the same name
+                    name = (j, name)
+                candidates[name] = float(gains[row]), j, i
+            chosen = sorted(
+                candidates.items(), key=lambda item: (-abs(item[1][0]), feature_text(item[0]))
+            )
             del chosen[most:]
-            # All features of a view, whose look-up is cached.
-            cells = {
-                j: self.models[j].counts.get_counts(views[j].tokens.fingerprints)[0]
-                for j in {j for _, (_, j, _) in chosen}
+            tables = {
+                j: self._class_counts(j, views[j].tokens) for j in {j for _, (_, j, _) in chosen}
             }
-            return [
-                Reason(name, gain, self._class_counts(j, cells[j][i]))
-                for name, (gain, j, i) in chosen
-            ]
+            return [Reason(name, gain, tables[j](i)) for name, (gain, j, i) in chosen]
 
     def _feature_name(self, view_index: int, tokens: TokenCounts, i: int) -> Feature:
         """Return the name for readers of a feature of a view of a message."""
@@ -489,11 +487,15 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             stored_name = tokens.name(i)
         return self.tokenizer.tokenizers[view_index].name(fingerprint, stored_name)
 
-    def _class_counts(self, view_index: int, cells: NDArray[np.float64]) -> dict[Label, float]:
-        """Return the count of a feature in each class with messages, given its counts (K,)."""
+    def _class_counts(
+        self, view_index: int, tokens: TokenCounts
+    ) -> Callable[[int], dict[Label, float]]:
+        """Return a function from the index of a feature to its count in each class of messages."""
         counts = self.models[view_index].counts
-        pairs = zip(counts.labels, (cells / counts.scale).tolist(), counts.weights, strict=True)
-        return {label: count for label, count, messages in pairs if messages > 0}
+        columns = [k for k, messages in enumerate(counts.weights) if messages > 0]
+        labels, scale = [counts.labels[k] for k in columns], counts.scale
+        cells = counts.get_counts(tokens.fingerprints)[0]  # of all features: they are cached
+        return lambda i: dict(zip(labels, (cells[i, columns] / scale).tolist(), strict=True))
 
     def top_features(
         self, label: Label, n: int = 10
@@ -532,7 +534,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                         name = tokenizer.name(fingerprint, model.display_name(fingerprint))
                         class_features.append((name, gain, view, fingerprint))
         for class_features in features:
-            class_features.sort(key=lambda item: (-item[1], str(item[0])))
+            class_features.sort(key=lambda item: (-item[1], feature_text(item[0])))
             del class_features[max(n, 0) :]
         return dict(zip(wanted, features, strict=True))
 

@@ -12,7 +12,7 @@ import numpy as np
 from streamnb.constraints import Constraint, Number
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
-from streamnb.features.token_counts import Feature
+from streamnb.features.token_counts import Feature, feature_text
 from streamnb.scores import best_index
 from streamnb.storage import label_to_json
 
@@ -195,7 +195,7 @@ class Verdict:
         unsure = ", unsure" if self.unsure or not self.ready else ""
         evidence: dict[str, float] = {}
         for reason in self.reasons:
-            word = str(reason.feature).strip('"')  # a view of pairs has words in quotes
+            word = feature_text(reason.feature).strip('"')  # a view of pairs has words in quotes
             evidence[word] = evidence.get(word, 0.0) + reason.log_odds
         paragraph = f"<p>{tint_text(text, evidence)}</p>" if text else ""
         table = html_table(

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 Feature = str | bytes | int | tuple[Any, ...]
 
 
+def feature_text(feature: Any) -> str:
+    """Return `str(feature)`, which raises an error for bytes if Python runs with -bb."""
+    return repr(feature) if isinstance(feature, bytes) else str(feature)
+
+
 class TokenCounts:
     """A sparse vector: the counts of the features of one message.
 

@@ -461,11 +461,10 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     ) -> tuple[Contributions, float]:
         """Return the contributions of a message's features, and the length divisor they include."""
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
-        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
-        divisor = self._length_divisor(int(is_used.sum()))
-        cells = tokens.counts[:, None] * weights / divisor
-        used = np.flatnonzero(is_used)
-        return Contributions(tokens, used, list(self.counts.labels), cells[used]), divisor
+        used = np.arange(len(tokens)) if is_seen is None else is_seen.nonzero()[0]
+        divisor = self._length_divisor(len(used))
+        cells = tokens.counts[used, None] * weights[used] / divisor
+        return Contributions(tokens, used, list(self.counts.labels), cells), divisor
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """Return the count of a feature in each class, by the feature's name."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.protocol import Bools, Floats, Ints, is_missing
+from streamnb.features.token_counts import feature_text
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
@@ -502,7 +503,7 @@ def _find_twins(
     if isinstance(level, Number):
         return list(number_texts.get((isinstance(level, bool), level), ()))
     if not isinstance(level, str):
-        return [text for text in [str(level)] if text in levels]
+        return [text for text in [feature_text(level)] if text in levels]
     value = number_of_text(level)
     if value is None or value not in levels:
         return []
@@ -543,7 +544,7 @@ def _distinct(numbers: Ints, limit: int) -> Ints:
 def _number_levels(values: NDArray[Any]) -> tuple[list[list[Hashable]], Ints]:
     """Return the distinct levels of columns of numbers, and the index of each cell's level."""
     ranges = _narrow_ranges(values)
-    if all(ranges):
+    if ranges and all(ranges):
         return _levels_in_ranges(values, ranges)
     all_levels: list[list[Hashable]] = []
     places = np.empty(values.shape, dtype=np.int64)

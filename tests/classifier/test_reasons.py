@@ -3,6 +3,8 @@
 import copy
 import dataclasses
 import pickle
+import subprocess
+import sys
 import time
 
 import pytest
@@ -138,3 +140,15 @@ def test_a_verdict_costs_little_more_than_probabilities():
     proba = min(seconds(classifier.predict_proba_one) for _ in range(5))
     assert classify(0) < 1.5 * proba  # 1.2 times is measured
     assert classify(5) < 1.3 * proba + 0.4e-3
+
+
+def test_reasons_that_are_bytes_are_sorted_and_shown_if_python_refuses_their_text():
+    program = """
+import streamnb
+model = streamnb.MailClassifier(views=("pairs", "bytes"))
+model.learn_many([b"buy pills", b"lunch at noon"], ["spam", "ham"])
+verdict = model.classify(b"buy pills now")
+assert any(isinstance(reason.feature, bytes) for reason in verdict.reasons)
+verdict.to_html("buy pills"), verdict.to_dict(), model.top_features("spam")
+"""
+    subprocess.run([sys.executable, "-bb", "-W", "error", "-c", program], check=True)
