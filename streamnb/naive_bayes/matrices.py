@@ -199,8 +199,10 @@ def is_matrix(X: Any) -> bool:
     return hasattr(X, "tocsr") or getattr(X, "ndim", 0) == 2 or is_frame(X)
 
 
-def refuse_mask(X: Any) -> None:
-    """Raise ValueError if X has masked values, because a count cannot be missing."""
+def refuse_mask_and_dates(X: Any) -> None:
+    """Raise ValueError if X has masked values or dates, because a count cannot be either."""
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        raise _not_real(X, "the matrix")
     if np.ma.is_masked(X):
         raise ValueError("the matrix has masked values: replace them, for example by X.filled(0)")
 
@@ -277,7 +279,7 @@ def values_of(column: Any) -> NDArray[Any]:
 
 def _to_csr_arrays(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
     """Return the arrays of a matrix in CSR form, and its width."""
-    refuse_mask(X)
+    refuse_mask_and_dates(X)
     X = X if hasattr(X, "tocsr") else np.asarray(list(X) if isinstance(X, Iterator) else X)
     if len(X.shape) != 2:
         has_texts = X.dtype.kind in "UOST" and any(isinstance(x, (str, bytes)) for x in X.flat)
@@ -309,10 +311,14 @@ def _to_csr_arrays(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats,
     return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
 
 
+def _not_real(values: NDArray[Any], name: str) -> ValueError:
+    return ValueError(f"{name} holds {values.dtype}, not real numbers")
+
+
 def _numbers(values: NDArray[Any], name: str) -> Floats:
     """Return the values as float64. Text is refused, even if it looks like a number."""
     if values.dtype.kind not in "biufO":
-        raise ValueError(f"{name} holds {values.dtype}, not real numbers")
+        raise _not_real(values, name)
     if values.dtype.kind == "O":
         for value in values.flat:
             if isinstance(value, (str, bytes)):

@@ -25,7 +25,7 @@ from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.matrices import NamedMatrix, as_list, refuse_mask
+from streamnb.naive_bayes.matrices import NamedMatrix, as_list, refuse_mask_and_dates
 from streamnb.naive_bayes.multinomial import ComplementParameters, MultinomialParameters
 from streamnb.parameters import attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
@@ -119,7 +119,7 @@ class _CountsEstimator(Estimator):
             )
         else:
             _refuse_other_rows(X)
-            refuse_mask(X)
+            refuse_mask_and_dates(X)
             rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
             if hasattr(self, "feature_names_in_"):
                 rows = NamedMatrix(self.feature_names_in_.tolist(), rows)

@@ -60,7 +60,7 @@ class _TableEstimator(Estimator):
             if is_masked or (isinstance(X, list) and not self.is_numeric):
                 # numpy would drop the mask, and convert numbers to text
                 X = Columns.from_data(X).values
-            dtype = np.float64 if self.is_numeric else None
+            dtype = "numeric" if self.is_numeric else None
             X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
             table = Columns.from_data(X)
         names = getattr(self, "feature_names_in_", None)

@@ -34,7 +34,9 @@ def is_number(value: Any) -> bool:
 
 @lru_cache(maxsize=64)  # a check of an abstract class takes most of the time of a value
 def _is_number_type(kind: type) -> bool:
-    return issubclass(kind, (numbers.Real, Decimal)) and not issubclass(kind, bool)
+    return issubclass(kind, (numbers.Real, Decimal)) and not issubclass(
+        kind, (bool, np.timedelta64)
+    )
 
 
 @dataclass(frozen=True)

@@ -579,3 +579,28 @@ def test_models_with_mapped_arrays_learn(module, name, tmp_path):
     for loaded in (*mapped, readonly):
         assert (loaded.partial_fit(rows, labels).predict_proba(rows) == expected).all()
     assert (tmp_path / "model").read_bytes() == content
+
+
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+@pytest.mark.parametrize("name", [*TABLES, *TEXT_MODELS[1:]])
+def test_rows_of_no_columns_are_answered_by_the_prior_or_refused(module, name):
+    model = getattr(module, name)()
+    if module is streamnb.sklearn:
+        with pytest.raises(ValueError, match="0 feature"):
+            model.fit(np.empty((4, 0)), list("xxxy"))
+        return
+    expected = [[0.75, 0.25]] * 2
+    for X in (np.empty((4, 0)), np.ones((4, 2))):
+        probabilities = model.fit(X, list("xxxy")).predict_proba(np.empty((2, 0)))
+        # Absent features count in BernoulliNB; the prior of LazyBayesianRules is smoothed.
+        if name not in ("BernoulliNB", "ComplementNB", "LazyBayesianRules"):
+            np.testing.assert_allclose(probabilities, expected)
+
+
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]", "U"])
+@pytest.mark.parametrize("name", ["GaussianNB", "GaussianDiscriminantAnalysis", *TEXT_MODELS[1:]])
+def test_dates_and_texts_are_no_numbers(module, name, dtype):
+    X = np.arange(8).reshape(4, 2).astype(dtype)
+    with pytest.raises(ValueError, match=r"not a number|not real numbers|numeric"):
+        getattr(module, name)().fit(X, list("xyxy"))
