@@ -212,6 +212,10 @@ def _sync_folder(folder: Path) -> None:
 def as_file_name(path: Any) -> Any:
     """Return a path as text: str, bytes or a path-like object; an open file is unchanged."""
     is_open = hasattr(path, "read") or hasattr(path, "write")
+    if isinstance(path, bytes) and b"\0" in path:
+        raise TypeError(
+            "bytes are the name of a file here: pass its content as io.BytesIO(content)"
+        )
     return path if is_open else os.fsdecode(path)
 
 

@@ -139,6 +139,11 @@ def test_paths_of_every_type_are_one_file(name, tmp_path):
     for call in (model.save, type(model).load):
         with pytest.raises(TypeError, match=r"str, bytes or os\.PathLike"):
             call(7)
+    file = io.BytesIO()
+    model.save(file)
+    for load in (streamnb.load, type(model).load):
+        with pytest.raises(TypeError, match=r"pass its content as io\.BytesIO\(content\)"):
+            load(file.getvalue())
 
 
 def test_open_files_are_read():
