@@ -62,7 +62,7 @@ _COMPLETE_LINE = lazy_pattern(rb"%b%b|From %b%b" % (_DATE, _FIELD, _LINE_END, _N
 _PATCH_LINE = lazy_pattern(rb"From (?:[0-9a-f]{40}|[0-9a-f]{64}) Mon Sep 17 00:00:00 2001[\r\n]")
 _FIRST = lazy_pattern(rb"%bFrom [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*[\r\n]" % _START)
 _MMDF = lazy_pattern(rb"^\x01{4}\r?\n", re.M)
-_CONTENT_LENGTH = lazy_pattern(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
+_CONTENT_LENGTH = lazy_pattern(rb"\ncontent-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?\n")
 _HEADER_END = lazy_pattern(rb"\n\r?\n")
 _MAX_HEADER = 1 << 14  # bytes of a header that are searched for a Content-Length
 # The bytes after a message with a correct Content-Length.
@@ -170,7 +170,8 @@ def _content_end(file: BinaryIO, begin: int) -> int:
     blank_line = _HEADER_END.search(head)
     if blank_line is None:
         return begin
-    length = _CONTENT_LENGTH.search(head, 0, blank_line.start() + 1)
+    # lower() and a literal at the start of the pattern are ten times as fast as re.IGNORECASE
+    length = _CONTENT_LENGTH.search(b"\n" + head[: blank_line.start() + 1].lower())
     if length is None:
         return begin
     end = begin + blank_line.end() + int(length[1])

@@ -59,10 +59,9 @@ _PROGRAM_FILES = lazy_pattern(
     r"|archive_browser\.html|desktop\.ini|Thumbs\.db|.*~|#.*#|cmds",
     re.I,
 )
-# The first message of an mbox by c-client and UW IMAP, which has internal data.
-_FOLDER_DATA = lazy_pattern(
-    rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
-)
+# The subject of the first message of an mbox by c-client and UW IMAP, which has internal data.
+_FOLDER_DATA = b"DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA"
+_FOLDER_SUBJECT = lazy_pattern(rb"^subject:[^\n]*%b" % _FOLDER_DATA, re.I | re.M)
 # A message that a mail program has marked as deleted and will remove from the mbox later:
 # Thunderbird's flag 8, or the status D of c-client and Dovecot. (The D in a word such as "read"
 # does not count.)
@@ -71,7 +70,7 @@ _DELETED = lazy_pattern(
     rb"|x-status[ \t]*:[ \t]*(?-i:[A-Z]{0,9}D[A-Z]{0,9})[ \t]*$)",
     re.I | re.M,
 )
-_HEADER_END = lazy_pattern(rb"\r?\n\r?\n")
+_HEADER_END = lazy_pattern(rb"\n\r?\n")
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
 _FROM_DOVECOT = "Dovecot's storage; read it by IMAP: learn spam=imap://ann@host/Junk"
@@ -402,7 +401,7 @@ def _mbox_messages(path: Path, follow: bool) -> Iterator[SourceMessage]:
         message = _read(entry, follow)
         if not isinstance(message.content, StreamNBError):
             header = _header_of(message.content)
-            if _FOLDER_DATA.search(header):
+            if header.find(_FOLDER_DATA) >= 0 and _FOLDER_SUBJECT.search(header):
                 continue
             if message.name != str(path) and _DELETED.search(header):
                 deleted += 1
@@ -417,7 +416,7 @@ def _header_of(content: bytes) -> bytes:
     """Return the header of a message, at most 64 KiB of it, with LF as line end."""
     head = content[:_HEADER_BYTES]
     end = _HEADER_END.search(head)
-    return (head if end is None else head[: end.start()]).replace(b"\r\n", b"\n")
+    return (head if end is None else head[: end.start() + 1]).replace(b"\r\n", b"\n")
 
 
 def _mbox_entries(path: Path) -> Iterator[Entry]:
