@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from streamnb._core.style_values import INHERITED
@@ -57,6 +57,8 @@ _SINGLE_IS = lazy_pattern(
     rb"(?:(?<![^\s>+~(])%b\s*|%b\s*(?=[.#\[:]))([^\s(),>+~]+)\s*\)(?![\w\x80-\xff-])" % (_IS, _IS),
     re.I,
 )
+_IS_LIST = lazy_pattern(rb"%b([^(),]*,[^()]*)\)" % _IS, re.I)
+_MAX_COMBINATIONS = 64  # selectors that the lists of a selector stand for
 _QUOTED = rb"\"[^\"]*+\"|'[^']*+'"
 # An item of a list; all that follows an unclosed bracket or quotation mark is one item.
 _LIST_ITEM = lazy_pattern(
@@ -115,10 +117,11 @@ def read_selector(selector: bytes) -> list[Compound] | None:
                     return None
                 atoms |= conditions
             else:
-                inner = read_selector(simple[3])
-                if inner is None or len(inner) != 1 or inner[0].excluded:
-                    return None
-                excluded.append(inner[0].atoms - {b"*"})
+                for item in _split_list(simple[3]) or (b"",):
+                    inner = read_selector(item)
+                    if inner is None or len(inner) != 1 or inner[0].excluded:
+                        return None
+                    excluded.append(inner[0].atoms - {b"*"})
             continue
         separator = _COMBINATOR.match(selector, position)
         if separator is None or not (atoms or excluded):
@@ -129,6 +132,37 @@ def read_selector(selector: bytes) -> list[Compound] | None:
     if not (atoms or excluded):
         return None
     return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
+
+
+def _split_list(text: bytes) -> list[bytes]:
+    """Return the items of a list of selectors; none if one of them is empty, as in browsers."""
+    items = _LIST_ITEM.findall(text)
+    return items if b",".join(items) == text and all(map(bytes.strip, items)) else []
+
+
+def _without_lists(selector: bytes) -> list[bytes]:
+    """Return the selectors that a selector with lists in :is() or :where() stands for.
+
+    Examples
+    --------
+    >>> _without_lists(b"p:is(.a,.b) i")
+    [b'p:is(.a) i', b'p:is(.b) i']
+    """
+    if selector.find(b"(") < 0 or selector.find(b",") < 0 or len(selector) > _MAX_SELECTOR:
+        return [selector]
+    selectors = [b""]
+    position = 0
+    for match in _IS_LIST.finditer(selector):
+        before = selector[position : match.start(1)]
+        selectors = [
+            begin + before + item.strip()
+            for begin in selectors
+            for item in _split_list(match[1]) or (b":unknown",)
+        ]
+        position = match.end(1)
+        if len(selectors) > _MAX_COMBINATIONS:
+            return [selector]
+    return [begin + selector[position:] for begin in selectors]
 
 
 def _normalize(condition: bytes) -> frozenset[bytes]:
@@ -530,18 +564,18 @@ def _is_rule(preludes: list[bytes]) -> bool:
 def _nested_selectors(preludes: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Return the selectors of a rule, which can be nested."""
     selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
-    own = _LIST_ITEM.findall(selectors[-1])
-    if b",".join(own) != selectors[-1] or not all(map(bytes.strip, own)):
-        return ()  # browsers ignore a rule with an empty selector
-    if len(selectors) == 1:
-        return tuple(own)
-    outer = b" ".join(selectors[:-1])
-    if b"," in outer or len(outer) > _MAX_SELECTOR:  # combinations of two lists are not supported
-        return (b":unknown",)
-    return tuple(
-        inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
+    own = _split_list(selectors[-1])
+    outer = b""
+    for level in selectors[:-1]:
+        level = b":is(%b)" % level if b"," in level else level
+        outer = level.replace(b"&", outer) if b"&" in level else (outer + b" " + level).lstrip()
+        if len(outer) > _MAX_SELECTOR:
+            return (b":unknown",)
+    nested = (
+        inner.replace(b"&", outer) if b"&" in inner else (outer + b" " + inner).strip()
         for inner in own
     )
+    return tuple(chain.from_iterable(map(_without_lists, nested if outer else own)))
 
 
 @lru_cache(maxsize=64)  # a rule with @ can have thousands of blocks, too

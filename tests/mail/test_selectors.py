@@ -15,6 +15,8 @@ HIDING = [
     ":nth-child(n)", ":nth-child(n+2)", ":nth-child(-n+2)", "p:nth-child(2n)", "body > div > p",
     "div>p", "body>div .x", "b + p", "b+.x", "b ~ p", ":first-child + p", "div > b + p",
     "html body p", "html > body p", ":root p", "*+p", "* ~ p", "b+*", "p:nth-child(2n\n+\t2)", "p:nth-child(n\t+ 2)", "div:nth-child(1) > p", "div:first-child p",
+    ":is(.q,.x)", "div :where(#j, p)", "p:not(.q, #j)", "div :is(b,p):not(b,i)", "a:is(.q,.r),:is([title], b)",
+    "div :is(.x,.z):is(.y,.z):not(.q,.r)", "body :where(.q,div,.r) > p",
     ":is(.x)", "div :where(p)", "b, div>:is( #i ):not(b)", "[title='q,r'],p", "b:not(:is(.q), b),p", 'a[title="],"],p',
 ]  # fmt: skip
 SHOWING = [
@@ -23,6 +25,7 @@ SHOWING = [
     "p:nth-child(1)", ":nth-child(odd).x", "p:first-child", "p:nth-child(3n)", "body > p", "html > p",
     "i + p", "i ~ p", "p + b", "* html p", "*+html p", "div:nth-child(2) p", "p:hover", "p::before",
     "p:visited", "*+b", "*~div", "p:nth-child(2n +\n1)", "a:not(p", "p:nth-child()", "[title", "p > ", "> b", "b + + p",
+    ".z:is(.x,.y)", "p:not(.q,.x)", ":is(.q,.r) p", "b:is(.x,p)", ":is(,) p", "p:not(.q,)", "p:is(.x,.y", "p:is(.x,.y)z",
     "h:is(1)", ".x:is(-y)", ".x:is(y)", ":is(p)re", ":is(.x)y", "b:not(:is(.q), p, .r)", "b:is(:not(.a), p, .q)", "[title='x,p,y']",
     "div :not(:nth-child(7), p, .r)", "b:is(b, p", "b[title='b, p", "b:not(b, p, (", "[title=':is(.x),p']",
 ]  # fmt: skip
@@ -36,6 +39,18 @@ def tokens_of(rule, text="Shown"):
 @pytest.mark.parametrize("rule", HIDING)
 def test_rules_hide_the_elements_that_they_select(rule):
     assert {"hidden:Text"} <= set(tokens_of(rule, "Text"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_hidden"),
+    [
+        ("div,.q{.x,.z", True), ("div{& .x,.q", True), (".q,body{div,.q{& > .x", True),
+        (".q,.r{.x,.y", False), ("div,.q{.z,&.x", False),
+    ],
+)  # fmt: skip
+def test_lists_in_nested_rules_are_combined(rule, is_hidden):
+    tokens = tokens_of(rule, "Text")
+    assert ("hidden:Text" in tokens) == is_hidden
 
 
 @pytest.mark.parametrize("rule", SHOWING)
