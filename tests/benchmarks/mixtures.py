@@ -55,7 +55,7 @@ def main():
     settings = [{}]
     if options.beside:
         settings.append(yaml.safe_load(Path(options.beside).read_text(encoding="utf-8"))["model"])
-    heads = ["default", *[Path(options.beside).stem] * (len(settings) - 1)]
+    heads = ["default", *([Path(options.beside).stem] if options.beside else [])]
     print(f"| streams | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
     result = []
     for name, messages in arrangements(streams):
