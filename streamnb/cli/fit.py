@@ -136,7 +136,7 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     check_paths_differ(models, "counts")
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
-    click.echo(printable(f"{output}: {len(models)} models merged"))
+    click.echo(printable(f"{output}: {len(models)} model{'s' * (len(models) > 1)} merged"))
     if len(paths_by_columns) > 1:
         columns = "; ".join(f"{paths[0]}: {names}" for names, paths in paths_by_columns.items())
         options.notify(

@@ -60,7 +60,7 @@ def _convert_order(path: str, value: Any) -> Any:
     has_seed = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
     if kind not in ORDERS or (colon and not has_seed):
         raise ValueError(
-            f"{path}: expected one of {', '.join([*ORDERS, 'shuffled:SEED'])}"
+            f"{path}: {value!r:.80} is not one of {', '.join([*ORDERS, 'shuffled:SEED'])}"
             f"{suggest(kind, ORDERS)}"
         )
     return value

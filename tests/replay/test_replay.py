@@ -587,7 +587,7 @@ BAD_CONFIGURATIONS = {
     "tokenizer: {kind: text, headers: true}": "tokenizer.headers: the tokenizer for text has no such",
     "tokenizer: {inner: ab}": "tokenizer.inner",
     "tokenizer: {casefold: yes please}": "tokenizer.casefold: 'yes please' is not true or false",
-    "corpus: {order: random}": "corpus.order: expected one of indexed, name, date, shuffled",
+    "corpus: {order: random}": "corpus.order: 'random' is not one of indexed, name, date, shuffled",
     "corpus: {on_error: explode}": "corpus.on_error: 'explode' is not one of stop, skip",
     "tokenizer: {kind: post}": "tokenizer.kind: 'post' is not one of auto, text, mail",
     "evaluate: {window: 1e20}": "evaluate.window",

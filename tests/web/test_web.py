@@ -465,7 +465,7 @@ def test_erased_messages_leave_no_trace(tmp_path, home):
     [
         (("--listen", "0.0.0.0:8026"), "only for this machine"),
         (("--listen", "nonsense"), "not an address"),
-        (("/nonexistent",), "not a Maildir"),
+        (("/nonexistent",), "no such folder; name a Maildir"),
     ],
 )
 def test_misuse_is_one_line(tmp_path, options, report_lines):

@@ -164,7 +164,10 @@ def read_aliases(path: str) -> dict[str, str]:
     ConfigError
         If the file cannot be read, or a line has another form.
     """
-    with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
+    with (
+        convert_os_errors(ConfigError, f"--aliases {path}: cannot be read"),
+        open(path, "rb") as file,
+    ):
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise ConfigError(f"{path}: larger than {_LARGEST >> 20} MB")

@@ -156,7 +156,10 @@ def read_lines(path: str, name: str) -> LedgerExport:
     header: dict[str, Any] = next((line for _, line in _enumerate_objects(path, name)), {})
     with _convert_line_errors(name, 1):
         if header.get("format") != _HEAD or header.get("version") != 1:
-            raise StateError(f"{name}:1: not an export of this version of streamnb")
+            raise StateError(
+                f"{name}:1: not an export of this version of streamnb: expected the first line "
+                "that `streamnb export` writes"
+            )
         classifier = classifier_of(header)
         labels = [label_from_json(label) for label, _ in header["classes"]]
         if len(set(map(str, labels))) != len(labels):

@@ -73,9 +73,12 @@ class MaildirAccount:
     def _find_inbox(root: Path) -> Path:
         names = [name for name in _maildirs_in(root) if name.lower() == "inbox"]
         if not names:
+            problem = (
+                "not a Maildir: it has no folders cur and new, and no folder INBOX that has them"
+            )
             raise CorpusError(
-                f"{root}: not a Maildir: it has no folders cur and new, and no folder INBOX that "
-                "has them"
+                f"{root}: {problem if root.is_dir() else 'no such folder'}; name a Maildir, or "
+                "imaps://USER@HOST"
             )
         return root / min(names)  # sorted as INBOX, Inbox, inbox
 
