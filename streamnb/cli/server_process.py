@@ -80,8 +80,7 @@ def run(settings: Settings) -> NoReturn:
     check_options(settings.is_set(passed))
     log = configure_logging(settings.log_format)
     raise_file_limit()
-    with require_extra("server", "{}: not installed"):
-        monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
+    monitor = Monitor(settings.log_format)
     for warning in _misspelt_variables(os.environ):
         monitor.warn(warning)
     try:
@@ -322,7 +321,7 @@ def _http_handler(
     They take a third of the time of a start, in which mail waits.
     """
     with require_extra("server", "{}: not installed"):
-        for name in ("starlette", "uvicorn"):
+        for name in ("prometheus_client", "starlette", "uvicorn"):
             if find_spec(name) is None:
                 raise ModuleNotFoundError(name=name)
     token, scrape_token = _token(mailboxes, monitor), _scrape_token(mailboxes)

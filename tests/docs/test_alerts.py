@@ -74,7 +74,7 @@ def input_series(tmp_path):
 
     def make(*events, up=1):
         with Mailbox(tmp_path / "mail.db", create=True) as box:
-            mailboxes, monitor = Mailboxes(box), Monitor(metrics=True)
+            mailboxes, monitor = Mailboxes(box), Monitor()
             monitor.watch_databases(lambda: mailboxes.open_count, lambda: break_database in events)
             api(mailboxes, monitor)
             monitor.opened("smtp")

@@ -431,7 +431,7 @@ def test_a_missing_folder_of_the_users_is_named_and_not_created(
     ],
 )
 def test_a_message_without_a_verdict_is_counted_by_cause(error, cause):
-    monitor = Monitor(metrics=True)
+    monitor = Monitor()
     monitor.message("lmtp", error, "unmarked", time.monotonic(), b"")
     labels = {"listener": "lmtp", "cause": cause}
     assert monitor.registry.get_sample_value("streamnb_unmarked_total", labels) == 1

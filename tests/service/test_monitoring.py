@@ -6,13 +6,14 @@ import time
 
 import pytest
 import yaml
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from streamnb import Mailbox
 from streamnb.errors import BusyError
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.mailboxes import Mailboxes
-from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.response import Response
 
 NOT_OURS = {"up"}
@@ -38,7 +39,7 @@ def expressions(repository):
 def samples(tmp_path):
     """Return the labels of each sample that a server exports after a message of each kind."""
     with Mailbox(tmp_path / "db", create=True) as box:
-        mailboxes, monitor = Mailboxes(box), Monitor(metrics=True)
+        mailboxes, monitor = Mailboxes(box), Monitor()
         monitor.watch_databases(lambda: mailboxes.open_count, lambda: False)
         api(mailboxes, monitor)
         verdict = Response("S", 0, 1.0, "spam", 0.9, [])
@@ -107,3 +108,31 @@ def test_the_reference_has_exactly_the_metrics_of_the_server(repository):
     documented = re.findall(r"^\| `(streamnb_[a-z_]+?)(?:_total)?` \|", reference, re.M)
     assert sorted(metrics) == sorted(documented)
     assert len(metrics) > 10
+
+
+def parse_samples(registry, name):
+    """Return the samples of a metric in the text format of Prometheus, except creation times."""
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    samples = [sample for family in families for sample in family.samples]
+    pattern = re.compile(f"{name}_(?!created)")
+    return sorted((s.name, sorted(s.labels.items()), s.value) for s in samples
+                  if pattern.match(s.name))  # fmt: skip
+
+
+def test_the_metrics_are_those_of_the_library(monkeypatch):
+    monitor, registry = Monitor(), CollectorRegistry()
+    labels = ["listener", "class", "sure"]
+    counter = Counter("streamnb_messages", "", labels, registry=registry)
+    histogram = Histogram("streamnb_message_seconds", "", ["listener"],
+                          registry=registry, buckets=SECONDS)  # fmt: skip
+    bounds = [seconds for bound in SECONDS for seconds in (bound / 2, bound, bound * 1.01)]
+    clock = iter(bounds)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    for i, seconds in enumerate(bounds):
+        label = ("spam", 'a "quoted" class', "back\\slash", "two\nlines")[i % 4]
+        listener = ("smtp", "lmtp")[i % 2]
+        monitor.message(listener, Response("S", i % 3, 1.0, label, 0.9, []), "marked", 0, b"")
+        counter.labels(listener, label, "no" if i % 3 == 2 else "yes").inc()
+        histogram.labels(listener).observe(seconds)
+    for name in ("streamnb_messages", "streamnb_message_seconds"):
+        assert parse_samples(monitor.registry, name) == parse_samples(registry, name) != []

@@ -170,7 +170,7 @@ def test_a_socket_that_outlives_a_killed_server_is_served_again(trained_db, list
 
 def test_a_listener_that_lets_connections_wait_is_seen(monkeypatch):
     monkeypatch.setattr(server, "WAITING_S", 0.0)
-    monitor = Monitor(metrics=True)
+    monitor = Monitor()
     scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
     health = []
 

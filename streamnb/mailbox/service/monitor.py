@@ -7,12 +7,16 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.line_writer import LineWriter
 from streamnb.mailbox.service.mailboxes import NoCommonVerdictError, NoMailboxError
@@ -20,7 +24,7 @@ from streamnb.mailbox.service.response import Response
 from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Metric
 
 _REPEAT_S = 60.0  # seconds before a warning of the same kind is repeated
 _MAX_KINDS = 1000  # maximum number of kinds of warnings, because clients choose some of the words
@@ -90,13 +94,56 @@ def announce(line: str) -> None:
     _notices.info("%s", printable(line))
 
 
-class _NoMetric:
-    """A metric that ignores all updates."""
+@dataclass(eq=False)
+class _Metric:
+    """A metric of prometheus_client, and its values by the values of its labels.
 
-    def labels(self, *values: Any) -> _NoMetric:
-        return self
+    prometheus_client is imported when the metrics are read. At the start, mail would wait for it.
+    """
 
-    inc = dec = set = observe = set_function = labels
+    kind: str  # Counter, Gauge or Histogram
+    name: str
+    text: str
+    labels: Sequence[str] = ()
+    values: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)
+
+    def add(self, *labels: str, amount: int = 1) -> None:
+        """Add an amount to the value of these labels."""
+        with self.lock:
+            self.values[labels] = self.values.get(labels, 0) + amount
+
+    def read(self) -> Metric:
+        """Return the metric with its present values. A value can be a function."""
+        from prometheus_client import core
+
+        make_family = getattr(core, f"{self.kind}MetricFamily")
+        family: Metric = make_family(self.name, self.text, labels=self.labels)
+        with self.lock:
+            values = dict(self.values)
+        for labels, value in values.items():
+            self._read_value(family, labels, value)
+        return family
+
+    def _read_value(self, family: Any, labels: tuple[str, ...], value: Any) -> None:
+        family.add_metric(labels, value() if callable(value) else value)
+
+
+class _Histogram(_Metric):
+    """A histogram; the value of labels is the number of observations by bucket, and their sum."""
+
+    def observe(self, *labels: str, seconds: float) -> None:
+        """Count an observation."""
+        with self.lock:
+            counts, total = self.values.get(labels, ((0,) * (len(SECONDS) + 1), 0.0))
+            bucket = bisect_left(SECONDS, seconds)
+            counts = (*counts[:bucket], counts[bucket] + 1, *counts[bucket + 1 :])
+            self.values[labels] = counts, total + seconds
+
+    def _read_value(self, family: Any, labels: tuple[str, ...], value: Any) -> None:
+        counts, total = value
+        bounds = [*map(str, map(float, SECONDS)), "+Inf"]
+        family.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
 
 
 class Monitor:
@@ -107,73 +154,78 @@ class Monitor:
     log_format
         Format of the line for each message: "text" for key=value pairs, "json" for JSON, None for
         no line. Warnings are always logged.
-    metrics
-        Whether to collect metrics, in `registry`. It needs prometheus_client.
     """
 
-    def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
+    def __init__(self, log_format: str | None = None) -> None:
         self.log_format = log_format
-        self.registry: CollectorRegistry | None = None
         self._last_warned: dict[str, float] = {}  # by kind of warning, in monotonic seconds
         self.not_accepting: list[str] = []  # listeners that let connections wait
-        if metrics:
-            from prometheus_client import CollectorRegistry
-
-            self.registry = CollectorRegistry()
-        counter, gauge = partial(self._metric, "Counter"), partial(self._metric, "Gauge")
-        self._judged = counter(
+        self._judged = _Metric(
+            "Counter",
             "streamnb_messages",
             "Messages with a verdict, by class and by whether the verdict was sure.",
-            ["listener", "class", "sure"],
+            ("listener", "class", "sure"),
         )
-        self._unmarked = counter(
-            "streamnb_unmarked", "Messages without a verdict.", ["listener", "cause"]
+        causes = "listener", "cause"
+        self._unmarked = _Metric(
+            "Counter", "streamnb_unmarked", "Messages without a verdict.", causes
         )
-        self._refused = counter(
-            "streamnb_refusals", "Messages and connections refused.", ["listener", "cause"]
+        self._refused = _Metric(
+            "Counter", "streamnb_refusals", "Messages and connections refused.", causes
         )
-        self._labels = counter(
+        self._labels = _Metric(
+            "Counter",
             "streamnb_labels",
             "Labels that messages were given through the server, by class and result.",
-            ["listener", "class", "result"],
+            ("listener", "class", "result"),
         )
-        self._seconds = self._metric(
+        self._seconds = _Histogram(
             "Histogram",
             "streamnb_message_seconds",
             "Seconds from the end of a message to its answer.",
-            ["listener"],
-            buckets=SECONDS,
+            ("listener",),
         )
-        self._open = gauge("streamnb_connections", "Open connections.", ["listener"])
-        self._accepting = gauge(
-            "streamnb_accepting", "0 if connections wait and none is accepted.", ["listener"]
+        self._open = _Metric("Gauge", "streamnb_connections", "Open connections.", ("listener",))
+        self._accepting = _Metric(
+            "Gauge",
+            "streamnb_accepting",
+            "0 if connections wait and none is accepted.",
+            ("listener",),
         )
-        self._stale = gauge(
+        self._stale = _Metric(
+            "Gauge",
             "streamnb_stale_files",
             "1 if a changed file is damaged, so its earlier content is used.",
-            ["file"],
+            ("file",),
         )
-
-    def _metric(self, kind: str, *arguments: Any, **options: Any) -> Any:
-        """Return a metric of this class of prometheus_client; without a registry, a `_NoMetric`."""
-        if self.registry is None:
-            return _NoMetric()
-        import prometheus_client
-
-        return getattr(prometheus_client, kind)(*arguments, registry=self.registry, **options)
-
-    def watch_databases(self, count: Callable[[], float], is_faulty: Callable[[], bool]) -> None:
-        """Register the gauges of databases: their number, and whether one has a fault."""
-        self._metric("Gauge", "streamnb_databases", "Open databases.").set_function(count)
-        self._metric(
+        self._databases = _Metric("Gauge", "streamnb_databases", "Open databases.")
+        self._faulty = _Metric(
             "Gauge",
             "streamnb_database_fault",
             "1 while a database is damaged, or the only one cannot be reached.",
-        ).set_function(is_faulty)
+        )
+
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """Return the registry that exports the metrics."""
+        from prometheus_client import CollectorRegistry
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        return registry
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics, as a collector of prometheus_client does."""
+        return (metric.read() for metric in vars(self).values() if isinstance(metric, _Metric))
+
+    def watch_databases(self, count: Callable[[], float], is_faulty: Callable[[], bool]) -> None:
+        """Register the gauges of databases: their number, and whether one has a fault."""
+        self._databases.values[()] = count
+        self._faulty.values[()] = is_faulty
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
         """Add a file to the metric `streamnb_stale_files`: 1 while `is_stale` returns True."""
-        self._stale.labels(name).set_function(is_stale)
+        self._stale.values[name,] = is_stale
 
     def warn(self, kind: str, detail: object = "") -> None:
         """Log a warning; one of the same kind at most once a minute."""
@@ -222,12 +274,12 @@ class Monitor:
             The next hop's reply, if it refused or deferred the message.
         """
         seconds = time.monotonic() - started
-        self._seconds.labels(listener).observe(seconds)
+        self._seconds.observe(listener, seconds=seconds)
         if isinstance(result, Response):
             sure = "no" if result.status == 2 else "yes"
-            self._judged.labels(listener, result.label or "", sure).inc()
+            self._judged.add(listener, result.label or "", sure)
         else:
-            self._unmarked.labels(listener, _cause(result)).inc()
+            self._unmarked.add(listener, _cause(result))
         if self.log_format is None:
             if not isinstance(result, Response):  # otherwise the line below has the error
                 effect = "passed on unmarked" if action == "unmarked" else f"{action}, no verdict"
@@ -277,7 +329,7 @@ class Monitor:
         user
             The user whose database learned it. None for a single database.
         """
-        self._labels.labels(listener, label, result).inc()
+        self._labels.add(listener, label, result)
         if self.log_format is None:
             return
         self._log_fields(
@@ -287,7 +339,7 @@ class Monitor:
     def show_accepting(self, listeners: dict[str, bool]) -> None:
         """Export which listeners accept connections."""
         for name, accepts in listeners.items():
-            self._accepting.labels(name).set(int(accepts))
+            self._accepting.values[name,] = int(accepts)
             if not accepts:
                 self.warn(f"{name}: connections wait, and none is accepted")
         self.not_accepting = [name for name, accepts in listeners.items() if not accepts]
@@ -303,7 +355,7 @@ class Monitor:
 
     def refuse(self, listener: str, cause: str, detail: str = "", **fields: str | None) -> None:
         """Count a refused message or connection; warn if there is a detail, log any fields."""
-        self._refused.labels(listener, cause).inc()
+        self._refused.add(listener, cause)
         if detail:
             self.warn(f"refused ({listener}, {cause})", detail)
         if fields and self.log_format is not None:
@@ -311,11 +363,11 @@ class Monitor:
 
     def opened(self, listener: str) -> None:
         """Count a connection that was opened."""
-        self._open.labels(listener).inc()
+        self._open.add(listener)
 
     def closed(self, listener: str) -> None:
         """Count a connection that was closed."""
-        self._open.labels(listener).dec()
+        self._open.add(listener, amount=-1)
 
 
 def _cause(error: Exception) -> str:
