@@ -481,6 +481,16 @@ def test_the_unit_files_are_sound(repository, tmp_path):
     assert (done.returncode, lines) == (0, [])
 
 
+@pytest.mark.parametrize("name", ["streamnb", "streamnb-users"])
+def test_a_unit_of_the_system_has_no_privilege_that_it_does_not_need(repository, name):
+    unit = repository / "docs" / "systemd" / f"{name}.service"
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", "--threshold=20", unit],  # 2.0 of 10
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_systemd_passes_the_socket_on(repository, tmp_path):
     """The unit's command takes the sockets of systemd and reports its readiness."""
     train(tmp_path / "mail.db", {"spam": SPAM, "ham": HAM})
