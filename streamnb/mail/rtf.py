@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamnb.mail.charsets import decode_text, guess_fallback
 from streamnb.patterns import lazy_pattern
@@ -35,18 +35,42 @@ _UNSHOWN = frozenset((b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", 
 _PROLOGUE = 1000  # bytes that have the word for HTML and the code page
 _ADDRESS = lazy_pattern(r"(?:[a-z][a-z\d+.-]{1,20}+://|mailto:|www\.)[^\s\"]+", re.I)
 _HIDDEN, _INSTRUCTION = "hidden", "instruction"
+_COLOURS = lazy_pattern(rb"\{\\colortbl([^{}]{0,9999}+)\}")
+_NAMES_OF_PROPERTIES = {
+    b"cf": "colour", b"cb": "background", b"highlight": "background", b"chcbpat": "background",
+    b"fs": "size",
+}  # fmt: skip
+_DEFAULT_SIZE, _SMALLEST_SIZE = 24, 4  # half points; text of this size is hidden, as in HTML
 
 
 class _State(NamedTuple):
     """The state of a group: its text is left out, or is RTF for HTML; see `read_page`.
 
-    `kind` is "" for visible text, `_HIDDEN`, or `_INSTRUCTION` for that of a field.
+    `colour` and `background` are numbers of colours, 0 for the default; `size` is in half points.
     """
 
     is_unshown: bool = False
     is_replaced: bool = False
-    kind: str = ""
+    is_instruction: bool = False  # of a field
+    is_hidden: bool = False
+    colour: int = 0
+    background: int = 0
+    size: int = _DEFAULT_SIZE
     skip_size: int = 1  # characters that replace a character of Unicode for old programs
+
+    def kind(self, colours: list[bytes]) -> str:
+        """Return "" for visible text, `_HIDDEN`, or `_INSTRUCTION` for that of a field."""
+        if self.is_instruction:
+            return _INSTRUCTION
+        colour, background = (
+            (colours[number] if 0 < number < len(colours) else b"") or default
+            for number, default in ((self.colour, _BLACK), (self.background, _WHITE))
+        )
+        is_hidden = self.is_hidden or self.size <= _SMALLEST_SIZE or colour == background
+        return _HIDDEN if is_hidden else ""
+
+
+_BLACK, _WHITE = (b"\\red%d\\green%d\\blue%d" % (level, level, level) for level in (0, 255))
 
 
 def expand_rtf(data: bytes, limit: int) -> bytes:
@@ -128,6 +152,8 @@ def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
     runs: list[tuple[str, bytes, str]] = []  # kind, text, and a character of Unicode after it
     run = bytearray()
     kind = ""
+    table = None if has_html else _COLOURS.search(rtf)
+    colours = b"".join(table[1].split()).split(b";") if table else []
     state, stack, skip_count = _State(), [], 0
     for token in _TOKEN.finditer(rtf):
         word, number, byte, symbol, brace = token.groups()
@@ -136,14 +162,16 @@ def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
         elif brace:
             state = stack.pop() if stack else _State()
         elif word == shown_group:
-            group_kind = "" if has_html else _INSTRUCTION
-            state = state._replace(is_unshown=False, is_replaced=False, kind=group_kind)
+            state = state._replace(is_unshown=False, is_replaced=False, is_instruction=not has_html)
         elif word == b"htmlrtf":
             state = state._replace(is_replaced=has_html and number != b"0")
-        elif word in (b"v", b"plain"):
-            if not has_html and state.kind != _INSTRUCTION:
-                is_hidden = word == b"v" and number != b"0"
-                state = state._replace(kind=_HIDDEN if is_hidden else "")
+        elif word == b"v":
+            state = state._replace(is_hidden=number != b"0")
+        elif word == b"plain":
+            state = state._replace(is_hidden=False, colour=0, background=0, size=_DEFAULT_SIZE)
+        elif word in _NAMES_OF_PROPERTIES:
+            change: dict[str, Any] = {_NAMES_OF_PROPERTIES[word]: abs(int(number or 0))}
+            state = state._replace(**change)
         elif word == b"uc":
             state = state._replace(skip_size=int(number or 1))
         elif (word or symbol) in _UNSHOWN:
@@ -151,10 +179,10 @@ def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
         elif state.is_unshown or state.is_replaced:
             continue
         else:
-            if kind != state.kind:
+            if not has_html and kind != state.kind(colours):
                 runs.append((kind, bytes(run), ""))
                 run.clear()
-                kind = state.kind
+                kind = state.kind(colours)
             if word == b"u":
                 runs.append((kind, bytes(run), chr(int(number or 0) & 0xFFFF)))
                 run.clear()

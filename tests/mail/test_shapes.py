@@ -642,6 +642,13 @@ def test_parameters_of_enriched_text_are_hidden(kind, body):
     assert not {"red", "Times", "comment"} & tokens
 
 
+RTF_COLOURS = (
+    rb"{\rtf1{\colortbl;\red255\green255\blue255;\red255\green0\blue0;"
+    + b"\n"
+    + rb"\red0 \green0\blue0;}"
+)
+
+
 @pytest.mark.parametrize(
     ("rtf", "words"),
     [
@@ -656,6 +663,10 @@ def test_parameters_of_enriched_text_are_hidden(kind, body):
         (rb'{\rtf1{\field{\*\fldinst { HYPER}{LINK "http://a.example/Way" \\\\o "Unseen"}}{\fldrslt Shown}}}', "Shown url:a.example"),
         (rb'{\rtf1{\field{\*\fldinst\plain INCLUDEPICTURE mailto:me@a.example}{\fldrslt{\v0 Shown}}}}', "Shown a.example"),
         (rb"{\rtf1\fromhtml1{\*\htmltag <p>}{\v Unseen}Shown}", "Shown hidden:Unseen"),
+        (rb"{\rtf1{\colortbl\red0\green0\blue0;}Shown \cf0\cb0 Shown2}", "Shown Shown2"),
+        (RTF_COLOURS + rb"Shown {\cf1 Unseen} Shown2 {\cf2 Shown3}}", "Shown hidden:Unseen Shown2 Shown3"),
+        (RTF_COLOURS + rb"{\highlight2\cf2 Unseen}{\cb3\cf1 Shown}{\chcbpat1\cf1 Unseen}}", "Shown hidden:Unseen"),
+        (RTF_COLOURS + rb"\cf1 Unseen\plain Shown {\fs2 Unseen\fs24 Shown2 }\cf9\cb8 Shown3}", "hidden:Unseen Shown Shown2 Shown3"),
     ],
 )  # fmt: skip
 def test_words_of_rtf_are_read_without_its_controls(rtf, words):
