@@ -1,9 +1,9 @@
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
 _Weights = tuple[list[float], list[float], list[float], list[float]]
 
-def soft_clip(log_likelihoods: list[float], active: list[int], bound: float) -> list[float]: ...
 def round_to(step: float, number: float) -> float: ...
 def slopes(shared: _Weights, by_length: _Weights | None) -> list[float]: ...
 def combine_scores(
@@ -56,15 +56,15 @@ def noise_step(
 def predict_systems(
     systems: list[Any],
     log_weights: list[float],
-    by_view: list[list[list[float]]],
+    by_view: list[array[float]],
     active: list[int],
     length_bin: int | None,
     bound: float | None,
-) -> tuple[list[list[list[float]]], list[list[float]], list[float]]: ...
+) -> tuple[array[float], array[float], list[float]]: ...
 def learn_systems(
     systems: list[Any],
-    log_likelihoods: list[list[list[float]]],
-    scores: list[list[float]],
+    log_likelihoods: array[float],
+    scores: array[float],
     active: list[int],
     rates: list[float],
     noise_weight: float,
@@ -89,7 +89,7 @@ def residuals(
     log_likelihoods: list[list[float]], log_prior: list[float], class_index: int
 ) -> list[float]: ...
 def view_residuals(
-    log_likelihoods: list[list[list[float]]],
+    log_likelihoods: array[float],
     log_weights: list[float],
     class_weights: list[float],
     total: float,

@@ -3,8 +3,53 @@
 """Calibration of a few views and classes, on lists of numbers (see `naive_bayes/recalibration.py`)."""
 
 cimport cython
+from cpython cimport array
 from libc.math cimport INFINITY, fabs, floor, rint, sqrt
+from libc.stdint cimport int64_t
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
+
+import array
+
+cdef array.array DOUBLES = array.array("d"), INDICES = array.array("q")
+
+
+cdef inline array.array doubles(Py_ssize_t n, bint zero=False):
+    return array.clone(DOUBLES, n, zero)
+
+
+cdef array.array as_doubles(list numbers):
+    cdef Py_ssize_t i, n = len(numbers)
+    cdef array.array copied = doubles(n)
+    for i in range(n):
+        copied.data.as_doubles[i] = numbers[i]
+    return copied
+
+
+cdef array.array as_indices(list numbers):
+    cdef Py_ssize_t i, n = len(numbers)
+    cdef array.array copied = array.clone(INDICES, n, False)
+    for i in range(n):
+        (<int64_t *> copied.data.as_longlongs)[i] = numbers[i]
+    return copied
+
+
+cdef array.array flattened(list rows):
+    """Return the numbers of rows of the same length, row by row."""
+    cdef Py_ssize_t i, j, n = len(rows), width = len(rows[0]) if rows else 0
+    cdef array.array copied = doubles(n * width)
+    cdef list row
+    for i in range(n):
+        row = rows[i]
+        if len(row) != width:
+            raise ValueError("the rows have different lengths")
+        for j in range(width):
+            copied.data.as_doubles[i * width + j] = row[j]
+    return copied
+
+
+cdef inline list as_list(const double *numbers, Py_ssize_t n):
+    cdef Py_ssize_t i
+    return [numbers[i] for i in range(n)]
 
 
 def logs(list numbers) -> list:
@@ -13,25 +58,29 @@ def logs(list numbers) -> list:
     return [snb_log(number) for number in numbers]
 
 
-cpdef list soft_clip(list log_likelihoods, list active, double bound):
-    """Return log-likelihoods in which each active class is at most `bound` below the best.
+cdef void soft_clip(
+    const double *log_likelihoods, Py_ssize_t n_classes, const int64_t *active, Py_ssize_t n_active, double bound,
+    double *clipped,
+) noexcept:
+    """Clip log-likelihoods so that each active class is at most `bound` below the best.
 
     A difference d to the best class becomes bound tanh(d / bound). The mean over the active classes is 0.
     """
-    cdef list clipped = [-bound] * len(log_likelihoods)
     cdef double top = -INFINITY, mean = 0, value, power
-    cdef Py_ssize_t k
-    for k in active:
-        value = log_likelihoods[k]
-        top = max(top, value)
-    for k in active:
-        value = log_likelihoods[k]
-        power = snb_exp(-2 * (top - value) / bound)
+    cdef Py_ssize_t i, k
+    for k in range(n_classes):
+        clipped[k] = -bound
+    for i in range(n_active):
+        top = max(top, log_likelihoods[active[i]])
+    for i in range(n_active):
+        k = active[i]
+        power = snb_exp(-2 * (top - log_likelihoods[k]) / bound)
         value = -bound * (1 - power) / (1 + power)  # the hyperbolic tangent
         clipped[k] = value
         mean += value
-    mean /= len(active)
-    return [value - mean for value in clipped]
+    mean /= n_active
+    for k in range(n_classes):
+        clipped[k] -= mean
 
 
 cpdef inline double round_to(double step, double number) noexcept:
@@ -67,7 +116,7 @@ cdef inline double intercept_of(list intercepts, Py_ssize_t k):
     return <double> intercepts[k] if k < len(intercepts) else 0.0
 
 
-cpdef list combine_scores(shared, by_length, list log_likelihoods, list active):
+def combine_scores(shared, by_length, list log_likelihoods, list active) -> list:
     """Return the score of each active class: its intercept + sum over v of slope_v * log_likelihoods[v][k].
 
     Parameters
@@ -79,26 +128,37 @@ cpdef list combine_scores(shared, by_length, list log_likelihoods, list active):
     active
         Indices of classes, ascending.
     """
-    cdef list scores = [], of_view, weights = slopes(shared, by_length)
+    cdef array.array flat = flattened(log_likelihoods), scores = doubles(len(active)), indices = as_indices(active)
+    combine(
+        shared, by_length, flat.data.as_doubles, len(log_likelihoods[0]), <int64_t *> indices.data.as_longlongs,
+        len(active), scores.data.as_doubles,
+    )
+    return as_list(scores.data.as_doubles, len(active))
+
+
+cdef int combine(
+    shared, by_length, const double *log_likelihoods, Py_ssize_t n_classes, const int64_t *active,
+    Py_ssize_t n_active, double *scores,
+) except -1:
+    """Compute the result of `combine_scores`, of log-likelihoods [v, k]."""
+    cdef array.array weights = as_doubles(slopes(shared, by_length))
     cdef list intercepts = (<tuple> shared)[2], length_intercepts = None if by_length is None else (<tuple> by_length)[2]
     cdef double score, value
-    cdef Py_ssize_t k, v
-    for k in active:
-        score = 0
+    cdef Py_ssize_t i, k, v
+    for i in range(n_active):
+        k, score = active[i], 0
         for v in range(len(weights)):
-            of_view = log_likelihoods[v]
-            value = of_view[k]
-            score += <double> weights[v] * value
+            score += weights.data.as_doubles[v] * log_likelihoods[v * n_classes + k]
         value = intercept_of(intercepts, k)
         if length_intercepts is not None:
             value += intercept_of(length_intercepts, k)
-        scores.append(value + score)
-    return scores
+        scores[i] = value + score
+    return 0
 
 
-cpdef list calibration_step(
+def calibration_step(
     shared, by_length, list log_likelihoods, list proba, double rate, step, list targets=None
-):
+) -> list:
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
     In a run, only the factor common to all slopes takes a step, with the weight RUN_SLOPE_WEIGHT. If `sampling_weight`
@@ -122,43 +182,60 @@ cpdef list calibration_step(
     -------
     Four tuples with the changes of `shared`, then those of `by_length` unless it is None.
     """
+    cdef array.array flat = flattened(log_likelihoods), of_classes = as_doubles(proba)
+    cdef array.array of_targets = DOUBLES if targets is None else as_doubles(targets)
+    return take_step(
+        shared, by_length, flat.data.as_doubles, len(log_likelihoods), len(log_likelihoods[0]),
+        of_classes.data.as_doubles, rate, step, NULL if targets is None else of_targets.data.as_doubles,
+    )
+
+
+cdef list take_step(
+    shared, by_length, const double *log_likelihoods, Py_ssize_t n_views, Py_ssize_t n_classes, const double *proba,
+    double rate, step, const double *targets,
+):
+    """Compute the result of `calibration_step`, of log-likelihoods [v, k]."""
     cdef list active
     cdef Py_ssize_t class_index, predicted
     cdef double label_trust, sampling_weight
     cdef bint in_run
     class_index, active, label_trust, in_run, _, sampling_weight, predicted = step
-    cdef Py_ssize_t i, k, v, n_views = len(log_likelihoods)
-    cdef list errors = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 1), gradients = [], of_view
-    cdef list weights = slopes(shared, by_length), slope_errors = errors
+    cdef Py_ssize_t i, k, v, n_active = len(active), n_errors = <Py_ssize_t> active[n_active - 1] + 1
+    cdef array.array indices = as_indices(active), errors = doubles(n_errors, True), gradients = doubles(n_views)
+    cdef array.array weights = as_doubles(slopes(shared, by_length)), slope_errors = errors
+    cdef const int64_t *classes = <int64_t *> indices.data.as_longlongs
     cdef double total, along = 0, square = 0, slope, common
-    for i in range(len(active)):
-        k = active[i]
-        if targets is None:
-            errors[k] = label_trust * (<double> proba[i] - (k == class_index))
+    for i in range(n_active):
+        k = classes[i]
+        if targets is NULL:
+            errors.data.as_doubles[k] = label_trust * (proba[i] - (k == class_index))
         else:
-            errors[k] = <double> proba[i] - <double> targets[i]
+            errors.data.as_doubles[k] = proba[i] - targets[i]
     if sampling_weight != 1:
-        slope_errors = selected_errors(errors, active, proba, class_index, label_trust, sampling_weight, predicted)
+        slope_errors = array.copy(errors)
+        mix_selected_errors(
+            slope_errors.data.as_doubles, classes, n_active, proba, class_index, label_trust, sampling_weight, predicted
+        )
     for v in range(n_views):
-        of_view = log_likelihoods[v]
-        slope = weights[v]
-        total = 0
-        for k in active:
-            total += <double> slope_errors[k] * <double> of_view[k]
-        gradients.append(total)
+        slope, total = weights.data.as_doubles[v], 0
+        for i in range(n_active):
+            k = classes[i]
+            total += slope_errors.data.as_doubles[k] * log_likelihoods[v * n_classes + k]
+        gradients.data.as_doubles[v] = total
         along += total * slope
         square += slope * slope
     if in_run:
         common = RUN_SLOPE_WEIGHT * along / square
-        gradients = [common * <double> slope for slope in weights]
-        errors = [0.0] * len(errors)
+        for v in range(n_views):
+            gradients.data.as_doubles[v] = common * weights.data.as_doubles[v]
+        array.zero(errors)
     changes = [weight_step(<tuple> shared, gradients, errors, rate, MIN_SLOPE)]
     if by_length is not None:
         changes.append(weight_step(<tuple> by_length, gradients, errors, rate, -INFINITY))
     return changes
 
 
-cdef tuple weight_step(tuple weights, list gradients, list errors, double rate, double min_slope):
+cdef tuple weight_step(tuple weights, array.array gradients, array.array errors, double rate, double min_slope):
     """Take a step on slopes and intercepts; return their changes and those of their squares."""
     return (
         adagrad_step(weights[0], weights[1], gradients, rate, min_slope)
@@ -166,29 +243,27 @@ cdef tuple weight_step(tuple weights, list gradients, list errors, double rate, 
     )
 
 
-cdef list selected_errors(
-    list errors, list active, list proba, Py_ssize_t class_index, double label_trust, double sampling_weight,
-    Py_ssize_t predicted,
-):
-    """Return errors mixed with the errors of the probabilities given that the predicted class is wrong."""
-    cdef list mixed = list(errors)
+cdef void mix_selected_errors(
+    double *errors, const int64_t *active, Py_ssize_t n_active, const double *proba, Py_ssize_t class_index,
+    double label_trust, double sampling_weight, Py_ssize_t predicted,
+) noexcept:
+    """Mix errors, in place, with the errors of the probabilities given that the predicted class is wrong."""
     cdef double total = 0, conditional
     cdef Py_ssize_t i, k
-    for i in range(len(active)):
-        total += <double> proba[i] if i != predicted else 0.0
-    for i in range(len(active)):
+    for i in range(n_active):
+        total += proba[i] if i != predicted else 0.0
+    for i in range(n_active):
         k = active[i]
         conditional = 0.0
         if i != predicted:
-            conditional = <double> proba[i] / total if total > 0 else <double> (k == class_index)
-        mixed[k] = (
-            sampling_weight * <double> errors[k]
+            conditional = proba[i] / total if total > 0 else <double> (k == class_index)
+        errors[k] = (
+            sampling_weight * errors[k]
             + (1 - sampling_weight) * label_trust * (conditional - (k == class_index))
         )
-    return mixed
 
 
-cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate, double minimum):
+cdef tuple adagrad_step(list numbers, list squares, array.array gradients, double rate, double minimum):
     """Take a step of AdaGrad on each number in place; no number falls below `minimum`.
 
     Return the changes of the numbers and of the sums of squared gradients.
@@ -200,7 +275,7 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
         numbers.append(0.0)
         squares.append(1.0)
     for i in range(len(gradients)):
-        gradient = gradients[i]
+        gradient = gradients.data.as_doubles[i]
         square = round_to(SQUARE_STEP, gradient * gradient)
         squares[i] = <double> squares[i] + square
         before = numbers[i]
@@ -322,18 +397,28 @@ cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position, double 
 
     `unseen` is the d of `LabelNoise`.
     """
-    cdef double hi = 0, lo = 0, total, value
-    cdef Py_ssize_t i, n = len(proba)
-    cdef list posterior = []
+    cdef Py_ssize_t n = len(proba)
+    cdef array.array of_classes = as_doubles(proba), e = as_doubles(rates)
+    cdef double total = update_by_label(of_classes.data.as_doubles, e.data.as_doubles, n, position, unseen)
+    return as_list(of_classes.data.as_doubles, n), total
+
+
+cdef double update_by_label(
+    double *proba, const double *rates, Py_ssize_t n, Py_ssize_t position, double unseen
+) noexcept:
+    """Replace probabilities by the posterior (`label_posterior`). Return the label's probability."""
+    cdef double hi = 0, lo = 0, total
+    cdef Py_ssize_t i
     for i in range(n):
-        value = 1 - <double> rates[i] if i == position else <double> rates[i] / (n - 1)
-        value *= (<double> proba[i] + (unseen if i == position else 0.0)) / (1 + unseen)
-        posterior.append(value)
-        snb_accumulate(&hi, &lo, value)
+        proba[i] = (
+            (1 - rates[i] if i == position else rates[i] / (n - 1))
+            * ((proba[i] + (unseen if i == position else 0.0)) / (1 + unseen))
+        )
+        snb_accumulate(&hi, &lo, proba[i])
     total = hi + lo
-    if total <= 0:
-        return [1.0 if i == position else 0.0 for i in range(n)], 0.0
-    return [<double> value / total for value in posterior], total
+    for i in range(n):
+        proba[i] = proba[i] / total if total > 0 else <double> (i == position)
+    return max(total, 0.0)
 
 
 def noise_step(
@@ -360,25 +445,25 @@ def noise_step(
 
 
 # Systems (see `SystemPool`).
-cdef list pool_scores(list scores, list log_weights):
-    """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k."""
-    cdef list of_system, normalized = [], pooled = [], weights = probabilities(log_weights)
+cdef list pool_scores(const double *scores, Py_ssize_t n, list log_weights):
+    """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k of [s, k]."""
+    cdef Py_ssize_t s, k, n_systems = len(log_weights)
+    cdef array.array normalized = doubles(n_systems)
+    cdef list pooled = [], weights = probabilities(log_weights)
     cdef double top, hi, lo
-    cdef Py_ssize_t s, k, n_systems = len(scores), n = len(scores[0])
     for s in range(n_systems):
-        of_system = scores[s]
         top, hi, lo = -INFINITY, 0, 0
         for k in range(n):
-            top = max(top, <double> of_system[k])
+            top = max(top, scores[s * n + k])
         for k in range(n):
-            snb_accumulate(&hi, &lo, snb_exp(<double> of_system[k] - top))
-        normalized.append(top + snb_log(hi + lo) - snb_log(max(<double> weights[s], 1e-300)))
+            snb_accumulate(&hi, &lo, snb_exp(scores[s * n + k] - top))
+        normalized.data.as_doubles[s] = top + snb_log(hi + lo) - snb_log(max(<double> weights[s], 1e-300))
     for k in range(n):
         top, hi, lo = -INFINITY, 0, 0
         for s in range(n_systems):
-            top = max(top, <double> (<list> scores[s])[k] - <double> normalized[s])
+            top = max(top, scores[s * n + k] - normalized.data.as_doubles[s])
         for s in range(n_systems):
-            snb_accumulate(&hi, &lo, snb_exp(<double> (<list> scores[s])[k] - <double> normalized[s] - top))
+            snb_accumulate(&hi, &lo, snb_exp(scores[s * n + k] - normalized.data.as_doubles[s] - top))
         pooled.append(top + snb_log(hi + lo))
     return pooled
 
@@ -414,7 +499,8 @@ cpdef list overlap_scores(list scores, list rates):
 
 def mean_scores(list scores, list rates, list log_weights) -> list:
     """Return the logarithm of the mean probability of noisy labels and of overlapping classes."""
-    return pool_scores([scores, overlap_scores(scores, rates)], log_weights)
+    cdef array.array hypotheses = flattened([scores, overlap_scores(scores, rates)])
+    return pool_scores(hypotheses.data.as_doubles, len(scores), log_weights)
 
 
 def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position, double switch_rate) -> list:
@@ -424,18 +510,16 @@ def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position
     return pool_step(log_weights, [noisy, overlapping], switch_rate)
 
 
-cdef list mix_views(list log_likelihoods, list log_weights):
-    """Return sum over systems s of softmax(log_weights)[s] * log_likelihoods[s][v][k], for each view v and class k."""
-    cdef list mixed = [], row, of_view, weights = probabilities(log_weights)
+cdef array.array mix_systems(array.array log_likelihoods, list log_weights):
+    """Return sum over systems s of softmax(log_weights)[s] * log_likelihoods[s, i], for each i."""
+    cdef list weights = probabilities(log_weights)
+    cdef Py_ssize_t s, i, n = len(log_likelihoods) // len(weights)
+    cdef array.array mixed = doubles(n, True)
     cdef double weight
-    cdef Py_ssize_t s, v, k
-    for v in range(len(log_likelihoods[0])):
-        row = [0.0] * len(log_likelihoods[0][v])
-        for s in range(len(weights)):
-            of_view, weight = (<list> log_likelihoods[s])[v], weights[s]
-            for k in range(len(row)):
-                row[k] = <double> row[k] + weight * <double> of_view[k]
-        mixed.append(row)
+    for s in range(len(weights)):
+        weight = weights[s]
+        for i in range(n):
+            mixed.data.as_doubles[i] += weight * log_likelihoods.data.as_doubles[s * n + i]
     return mixed
 
 
@@ -444,19 +528,22 @@ cdef list mix_views(list log_likelihoods, list log_weights):
 
 cpdef list probabilities(list scores):
     """Return the softmax of the scores; uniform if all are -inf."""
-    cdef list powers = []
-    cdef double top = -INFINITY, power, hi = 0, lo = 0
-    cdef object score
-    for score in scores:
-        top = max(top, <double> score)
-    if top == -INFINITY:
-        return [1 / <double> len(scores)] * len(scores)
-    for score in scores:
-        power = snb_exp(<double> score - top)
-        powers.append(power)
-        snb_accumulate(&hi, &lo, power)
-    hi += lo
-    return [<double> score / hi for score in powers]
+    cdef Py_ssize_t n = len(scores)
+    cdef array.array proba = as_doubles(scores)
+    softmax(proba.data.as_doubles, n, proba.data.as_doubles)
+    return as_list(proba.data.as_doubles, n)
+
+
+cdef void softmax(const double *scores, Py_ssize_t n, double *proba) noexcept:
+    cdef double top = -INFINITY, hi = 0, lo = 0
+    cdef Py_ssize_t k
+    for k in range(n):
+        top = max(top, scores[k])
+    for k in range(n):
+        proba[k] = snb_exp(scores[k] - top) if top != -INFINITY else 1.0
+        snb_accumulate(&hi, &lo, proba[k])
+    for k in range(n):
+        proba[k] /= hi + lo
 
 
 def best_index(list scores) -> int:
@@ -476,32 +563,42 @@ def best_index(list scores) -> int:
     return 0  # no score is a number
 
 
-cdef list log_prior_shares(list weights, double total, Py_ssize_t n_views):
+cdef array.array log_prior_shares(list weights, double total, Py_ssize_t n_views):
     """Return each class's log prior divided by the number of views; -inf for a class without weight."""
-    cdef list shares = []
+    cdef array.array shares = doubles(len(weights))
     cdef double weight
-    for weight in weights:
-        shares.append(snb_log(weight / total) / n_views if weight > 0 else -INFINITY)
+    cdef Py_ssize_t k
+    for k in range(len(weights)):
+        weight = weights[k]
+        shares.data.as_doubles[k] = snb_log(weight / total) / n_views if weight > 0 else -INFINITY
     return shares
 
 
-cpdef list residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index):
+def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> list:
     """Return 1 - P(class) for each view; a view's scores are its log-likelihoods plus the log prior."""
-    cdef list values = [], of_view
+    return class_residuals(flattened(log_likelihoods), as_doubles(log_prior), class_index)
+
+
+cdef list class_residuals(array.array log_likelihoods, array.array log_prior, Py_ssize_t class_index):
+    """Compute the result of `residuals`, of log-likelihoods [v, k]."""
+    cdef list values = []
+    cdef const double *of_view
+    cdef const double *prior = log_prior.data.as_doubles
     cdef double top, power, own, hi, lo
-    cdef Py_ssize_t k, n = len(log_prior)
+    cdef Py_ssize_t k, v, n = len(log_prior)
     if not 0 <= class_index < n:
         raise IndexError(f"no class has index {class_index}")
-    for of_view in log_likelihoods:
+    for v in range(len(log_likelihoods) // n):
+        of_view = log_likelihoods.data.as_doubles + v * n
         top = -INFINITY
         for k in range(n):
-            top = max(top, <double> of_view[k] + <double> log_prior[k])
+            top = max(top, of_view[k] + prior[k])
         if top == -INFINITY:
             values.append((n - 1) / <double> n)
             continue
         hi = lo = own = 0
         for k in range(n):
-            power = snb_exp(<double> of_view[k] + <double> log_prior[k] - top)
+            power = snb_exp(of_view[k] + prior[k] - top)
             if k == class_index:
                 own = power
             else:
@@ -512,22 +609,26 @@ cpdef list residuals(list log_likelihoods, list log_prior, Py_ssize_t class_inde
 
 
 def view_residuals(
-    list log_likelihoods, list log_weights, list class_weights, double total, Py_ssize_t class_index, double extra,
-    list shortfalls,
+    array.array log_likelihoods, list log_weights, list class_weights, double total, Py_ssize_t class_index,
+    double extra, list shortfalls,
 ) -> list:
     """Return the share of a message that each view learns: 1 - P(class), plus `extra` P, or its shortfall.
 
     Parameters
     ----------
     log_likelihoods, log_weights
-        By system, view and class; of each system.
+        Float64 [s, v, k] by system, view and class; of each system.
     class_weights, total
         Weight of the messages of each class, and their sum.
     """
-    cdef list shares = log_prior_shares(class_weights, total, len(shortfalls)), values
+    cdef list values
     cdef double share
     cdef Py_ssize_t v
-    values = residuals(mix_views(log_likelihoods, log_weights), shares, class_index)
+    if len(log_likelihoods) != len(log_weights) * len(shortfalls) * len(class_weights):
+        raise ValueError("the log-likelihoods are not those of each system, view and class")
+    values = class_residuals(
+        mix_systems(log_likelihoods, log_weights), log_prior_shares(class_weights, total, len(shortfalls)), class_index
+    )
     for v in range(len(values)):
         share = values[v]
         values[v] = max(share + extra * (1 - share), min(<double> shortfalls[v], 1.0))
@@ -542,39 +643,61 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
     systems, log_weights
         The `Recalibration` of each system, and its log-weight.
     by_view
-        Log-likelihoods [v][s][k] by view, system and class.
+        For each view, log-likelihoods [s, k] by system and class.
     active, length_bin, bound
         Active classes; bin of the length, or None; argument of `soft_clip`, or None.
 
     Returns
     -------
-    Log-likelihoods [s][v][k], clipped; scores of the active classes [s][k]; scores of the pool [k]. With fewer than two
-    active classes, nothing is clipped, and there are no scores.
+    Log-likelihoods [s, v, k], clipped; scores of the active classes [s, i]; a list of the scores of the pool [i]. With
+    fewer than two active classes, nothing is clipped, and there are no scores.
     """
-    cdef Py_ssize_t s, n = len(active)
-    cdef list of_view, values, log_likelihoods = [], scores = []
-    for s in range(len(systems)):
-        values = []
-        for of_view in by_view:
-            values.append(of_view[s] if bound is None or n < 2 else soft_clip(of_view[s], active, bound))
-        log_likelihoods.append(values)
+    cdef Py_ssize_t s, v, k, n = len(active), n_systems = len(systems), n_views = len(by_view)
+    cdef Py_ssize_t n_classes = len(by_view[0]) // n_systems
+    cdef array.array log_likelihoods = doubles(n_systems * n_views * n_classes), of_view
+    cdef array.array scores = doubles(n_systems * n if n > 1 else 0), indices = as_indices(active)
+    cdef const int64_t *classes = <int64_t *> indices.data.as_longlongs
+    cdef double limit = 0.0 if bound is None else bound
+    cdef const double *source
+    cdef double *target
+    if n and not 0 <= classes[0] <= classes[n - 1] < n_classes:
+        raise IndexError("a class has no log-likelihood")
+    for s in range(n_systems):
+        for v in range(n_views):
+            of_view = by_view[v]
+            if len(of_view) != n_systems * n_classes:
+                raise ValueError("the views have different numbers of log-likelihoods")
+            source = of_view.data.as_doubles + s * n_classes
+            target = log_likelihoods.data.as_doubles + (s * n_views + v) * n_classes
+            if bound is None or n < 2:
+                for k in range(n_classes):
+                    target[k] = source[k]
+            else:
+                soft_clip(source, n_classes, classes, n, limit, target)
         if n > 1:
-            scores.append(combine_scores(systems[s].shared, systems[s].by_length.get(length_bin), values, active))
-    if len(scores) > 1:
-        return log_likelihoods, scores, pool_scores(scores, log_weights)
-    return log_likelihoods, scores, scores[0] if scores else []
+            combine(
+                systems[s].shared, systems[s].by_length.get(length_bin),
+                log_likelihoods.data.as_doubles + s * n_views * n_classes, n_classes, classes, n,
+                scores.data.as_doubles + s * n,
+            )
+    if n > 1 and n_systems > 1:
+        return log_likelihoods, scores, pool_scores(scores.data.as_doubles, n, log_weights)
+    return log_likelihoods, scores, as_list(scores.data.as_doubles, len(scores))
 
 
-cdef list share_among(list proba, list active, list present):
-    """Return the probabilities of the present classes, given that the class is one of them."""
-    cdef set indices = set(present)
-    cdef list values = [p for k, p in zip(active, proba) if k in indices]
-    cdef double total = sum(values)
-    return [<double> p / total for p in values] if total > 0 else [1.0 / len(values)] * len(values)
+cdef void share_among(double *proba, const int64_t *positions, Py_ssize_t n) noexcept:
+    """Keep the probabilities at n positions, ascending, and divide them by their sum."""
+    cdef double total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        proba[i] = proba[positions[i]]
+        total += proba[i]
+    for i in range(n):
+        proba[i] = proba[i] / total if total > 0 else 1.0 / n
 
 
 def learn_systems(
-    list systems, list log_likelihoods, list scores, list active, list rates, double noise_weight, step,
+    list systems, array.array log_likelihoods, array.array scores, list active, list rates, double noise_weight, step,
     double min_error,
 ) -> tuple:
     """Take a step of each system for a message of a class.
@@ -588,8 +711,8 @@ def learn_systems(
     log_likelihoods, scores
         The prediction of each system (`predict_systems`).
     active, rates, noise_weight
-        Indices of the active classes, ascending. Fraction of wrong labels of each active class. The weight of the posterior; the label has the weight
-        1 - `noise_weight`.
+        Indices of the active classes, ascending. Fraction of wrong labels of each active class. The weight of the
+        posterior; the label has the weight 1 - `noise_weight`.
     step
         The `LabelStep`.
     min_error
@@ -600,31 +723,44 @@ def learn_systems(
     Lists over systems: changes of the shared weights; changes of the weights of the length bin; probabilities of the label,
     and of its class. The changes are empty if the system took no step. The first two lists are None if none did.
     """
-    cdef list shared_changes = [], length_changes = [], label_probas = [], class_probas = [], proba, targets, changes
-    cdef list present = (<tuple> step)[1]
+    cdef list shared_changes = [], length_changes = [], label_probas = [], class_probas = [], changes
+    cdef set among = set((<tuple> step)[1])
     cdef object length_bin = (<tuple> step)[4], system, weights
-    cdef double error, label_proba
+    cdef double error
     cdef bint has_step = False
-    cdef Py_ssize_t i, s, position = active.index((<tuple> step)[0])
-    for s in range(len(systems)):
+    cdef Py_ssize_t i, s, n = len(active), n_systems = len(systems), position = active.index((<tuple> step)[0])
+    cdef list present = [i for i in range(n) if active[i] in among]
+    cdef Py_ssize_t n_present = len(present), size = len(log_likelihoods) // n_systems
+    cdef Py_ssize_t n_views = systems[0].n_views
+    cdef array.array positions = as_indices(present), of_rates = as_doubles(rates), p = doubles(n), q = doubles(n)
+    cdef double *proba = p.data.as_doubles
+    cdef double *targets = q.data.as_doubles
+    if len(scores) != n_systems * n or len(rates) != n or size * n_systems != len(log_likelihoods) or size % n_views:
+        raise ValueError("the scores are not those of each system and active class")
+    for s in range(n_systems):
         system, error = systems[s], 0
-        proba = probabilities(scores[s])
-        targets, label_proba = label_posterior(proba, rates, position)
-        for i in range(len(proba)):
-            targets[i] = noise_weight * <double> targets[i] + (1 - noise_weight) * (i == position)
-        label_probas.append(label_proba)
+        softmax(scores.data.as_doubles + s * n, n, proba)
         class_probas.append(proba[position])
-        if len(present) < len(active):
-            proba, targets = share_among(proba, active, present), share_among(targets, active, present)
-        for i in range(len(proba)):
-            error = max(error, fabs(<double> proba[i] - <double> targets[i]))
+        for i in range(n):
+            targets[i] = proba[i]
+        label_probas.append(update_by_label(targets, of_rates.data.as_doubles, n, position, 0))
+        for i in range(n):
+            targets[i] = noise_weight * targets[i] + (1 - noise_weight) * (i == position)
+        if n_present < n:
+            share_among(proba, <int64_t *> positions.data.as_longlongs, n_present)
+            share_among(targets, <int64_t *> positions.data.as_longlongs, n_present)
+        for i in range(n_present):
+            error = max(error, fabs(proba[i] - targets[i]))
         changes = [(), ()]
         if error >= min_error:
             has_step = True
             weights = system.by_length.get(length_bin)
             if weights is None and length_bin is not None:
                 weights = system.weights_of(length_bin)
-            changes = calibration_step(system.shared, weights, log_likelihoods[s], proba, system.rate, step, targets)
+            changes = take_step(
+                system.shared, weights, log_likelihoods.data.as_doubles + s * size, n_views, size // n_views, proba,
+                system.rate, step, targets,
+            )
         shared_changes.append(changes[0])
         length_changes.append(changes[len(changes) - 1])
     if not has_step:

@@ -2,6 +2,8 @@
 # cython: initializedcheck=False, embedsignature=True
 """The count table: a count per fingerprint and class, and the total of each class."""
 
+from array import array
+
 import numpy as np
 
 from streamnb._core.hashing import decode_name
@@ -531,7 +533,7 @@ cdef class CountTable:
 
         Returns
         -------
-        A list of the K sums for each factor, and the number of features used.
+        The sums, K for each factor, and the number of features used.
         """
         cdef Py_ssize_t i, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -540,7 +542,7 @@ cdef class CountTable:
         cdef double *numbers
         cdef LogSums sums = self.logs
         if self.table.rows + self.unloaded == 0:
-            return [[0.0] * self.k for _ in factors], 0
+            return array("d", bytes(8 * self.k * len(factors))), 0
         sums.prepare(alpha, factors, self.sums, self.k, self.table.rows + self.unloaded, complement)
         # Hold the interpreter's lock: another thread's update could move the table.
         self.find(f, n)

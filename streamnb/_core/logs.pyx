@@ -2,9 +2,12 @@
 # cython: initializedcheck=False, embedsignature=True
 """Logarithms, sums of logarithms and powers of e, bit-identical on every machine."""
 
+import array
+
 import numpy as np
 
 cimport numpy as cnp
+from cpython cimport array
 from libc.math cimport NAN, fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdlib cimport calloc, free
@@ -13,6 +16,8 @@ from streamnb._core.arrays cimport LARGEST_COUNT, checked, grown, new_array, new
 from streamnb._core.table cimport DENSE
 
 cnp.import_array()
+
+cdef array.array DOUBLES = array.array("d")
 
 
 cdef extern from *:
@@ -323,24 +328,25 @@ cdef class LogSums:
         self.held = 0
 
     cdef tuple finish(self, double length_norm, double length_power):
-        """Return a list of sums for each alpha, divided by `length_divisor`, and the number of rows."""
+        """Return the sums by alpha and class, divided by `length_divisor`, and the number of rows."""
         cdef Py_ssize_t s, k, n = self.n_alphas, width = self.width
         cdef double divisor = length_divisor(length_norm, self.used, length_power), base, amounts
-        cdef list grid = []
+        cdef array.array grid = array.clone(DOUBLES, n * width, False)
+        cdef double *target = grid.data.as_doubles
         if self.complement:
             divisor = -divisor
         self.flush()
         if width <= DENSE or self.used == 0:
-            for s in range(n):
-                grid.append([(self.hi[s * width + k] + self.lo[s * width + k]) / divisor for k in range(width)])
+            for k in range(n * width):
+                target[k] = (self.hi[k] + self.lo[k]) / divisor
             return grid, self.used
         amounts = self.hi[(width + 1) * n] + self.lo[(width + 1) * n]
         for s in range(n):
             base = self.hi[width * n + s] + self.lo[width * n + s]
-            grid.append([
-                (base + (self.hi[k * n + s] + self.lo[k * n + s]) - amounts * self.less[s * width + k]) / divisor
-                for k in range(width)
-            ])
+            for k in range(width):
+                target[s * width + k] = (
+                    base + (self.hi[k * n + s] + self.lo[k * n + s]) - amounts * self.less[s * width + k]
+                ) / divisor
         return grid, self.used
 
 

@@ -1,3 +1,4 @@
+from array import array
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class SparseRows:
         complement: bool = False,
         length_norm: float = 0,
         length_power: float = 0,
-    ) -> tuple[list[list[float]], int]: ...
+    ) -> tuple[array[float], int]: ...
 
 def read_blocks(blocks: list[Any], classes: int) -> tuple[U64, U32, SparseRows]: ...
 def write_blocks(

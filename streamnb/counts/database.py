@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -147,7 +148,7 @@ class SqlCounts(Places):
         complement: bool = False,
         length_norm: float = 0.0,
         length_power: float = 0.0,
-    ) -> tuple[list[list[float]], int]:
+    ) -> tuple[array[float], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self._cells(tokens.fingerprints).log_likelihood_grid(
             tokens.counts, self.totals, self.features, alpha, factors, unseen, complement,

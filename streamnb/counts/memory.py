@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -240,7 +241,7 @@ class MemoryCounts:
         complement: bool = False,
         length_norm: float = 0.0,
         length_power: float = 0.0,
-    ) -> tuple[list[list[float]], int]:
+    ) -> tuple[array[float], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
             tokens.fingerprints,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -158,8 +159,8 @@ class Counts(Protocol):
         complement: bool = False,
         length_norm: float = 0.0,
         length_power: float = 0.0,
-    ) -> tuple[list[list[float]], int]:
-        """Return log-likelihoods of a message for each factor and class, and the features used.
+    ) -> tuple[array[float], int]:
+        """Return log-likelihoods of a message, (factors, K), and the number of features used.
 
         The log-likelihood is the sum over features of x_i (log(n_ic + a) - log(N_c + A)). n_ic is
         the count of feature i in class c, and x_i its count in the message. a is alpha times the

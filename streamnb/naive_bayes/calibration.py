@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
@@ -31,17 +32,30 @@ FEEDBACK: dict[float | None, str | None] = {None: None, 0: "all", 1: "errors"}
 class Prediction(NamedTuple):
     """A cached prediction of a message.
 
-    `log_likelihoods` are clipped, by system, view and class. `system_scores` are by system and
-    active class, `scores` by active class after pooling.
+    `log_likelihoods` are clipped, by system, view and class, (S, V, K). `system_scores` are by
+    system and active class, `scores` by active class after pooling.
     """
 
     views: tuple[TokenCounts, ...]
     version_key: list[int]
     active: list[int]
     length_bin: int | None
-    log_likelihoods: list[list[list[float]]]
-    system_scores: list[list[float]]
+    log_likelihoods: array[float]
+    system_scores: array[float]
     scores: list[float]
+
+    def log_likelihoods_of(self, system: int) -> list[list[float]]:
+        """Return the log-likelihoods (V, K) of a system."""
+        n_views = len(self.views)
+        n_rows = len(self.system_scores) // len(self.active) * n_views
+        width = len(self.log_likelihoods) // n_rows
+        rows = range(system * n_views, (system + 1) * n_views)
+        return [self.log_likelihoods[row * width : (row + 1) * width].tolist() for row in rows]
+
+    def scores_of(self, system: int) -> list[float]:
+        """Return the scores of a system, by active class."""
+        n_active = len(self.active)
+        return self.system_scores[system * n_active : (system + 1) * n_active].tolist()
 
 
 @dataclass(eq=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -99,15 +100,13 @@ class ContextNB(DiscriminativeMultinomialNB):
     def _has_complement(self) -> bool:
         return False  # P of an n-gram is not defined for all other classes together
 
-    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[Sequence[float], int]:
         # Log P of an n-gram depends on other n-grams, so the formula for several alphas does not
         # apply.
         return CountingNB._sums(self, tokens, factor)
 
-    def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: list[float]
-    ) -> list[list[float]]:
-        """Return the log-likelihood of each class for each of several factors of alpha."""
+    def system_log_likelihoods(self, tokens: TokenCounts, factors: list[float]) -> array[float]:
+        """Return the log-likelihoods (factors, K) for several factors of alpha."""
         return CountingNB.system_log_likelihoods(self, tokens, factors)
 
     def _length_divisor(self, used: int) -> float:

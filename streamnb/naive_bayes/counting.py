@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -148,7 +150,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         weights[is_seen == 0] = self._unseen_weights(factor)
         return weights, None
 
-    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[Sequence[float], int]:
         """Return log-likelihoods without length normalisation, and the number of features used."""
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         sums, used = _core.weighted_sums(tokens.counts, weights, is_seen)
@@ -176,11 +178,10 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             object.__setattr__(self, "_cache", (x, counts, version, tuple(result)))
         return result
 
-    def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: list[float]
-    ) -> list[list[float]]:
-        """Return the log-likelihood of each class for each of several factors of alpha."""
-        return [self.compute_log_likelihoods(tokens, factor) for factor in factors]
+    def system_log_likelihoods(self, tokens: TokenCounts, factors: list[float]) -> array[float]:
+        """Return the log-likelihoods (factors, K) for several factors of alpha."""
+        by_factor = (self.compute_log_likelihoods(tokens, factor) for factor in factors)
+        return array("d", chain.from_iterable(by_factor))
 
     def compute_log_likelihoods(self, tokens: TokenCounts, factor: float = 1.0) -> list[float]:
         """Compute `log_likelihoods` without the cache, with `factor` times alpha."""

@@ -85,8 +85,9 @@ class LabelNoise(OnlineEstimator):
 
     def _widen(self, n_classes: int) -> None:
         missing = n_classes - len(self._rates)
-        self._rates += [self.INITIAL_RATE] * missing
-        self._labels += [self._INITIAL_LABELS] * missing
+        if missing > 0:
+            self._rates += [self.INITIAL_RATE] * missing
+            self._labels += [self._INITIAL_LABELS] * missing
 
     @property
     def rate(self) -> float:

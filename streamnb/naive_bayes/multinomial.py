@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 from typing import ClassVar
@@ -197,16 +198,16 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         weights = self.counts.weights
         return self.complement and len(weights) > 2 and len(weights) - weights.count(0.0) > 2
 
+    def _complement_power(self) -> float:
+        share = min(_extra_classes(tuple(self.counts.weights)), 1.0)
+        return share * _COMPLEMENT_POWER + (1 - share) * self.length_norm_power
+
     def _length_power(self) -> float:
-        power = self.length_norm_power
-        if self._has_complement:
-            share = min(_extra_classes(tuple(self.counts.weights)), 1.0)
-            power = share * _COMPLEMENT_POWER + (1 - share) * power
-        return power
+        return self._complement_power() if self._has_complement else self.length_norm_power
 
     def _grid(
         self, tokens: TokenCounts, factors: list[float], length_norm: float | None = None
-    ) -> tuple[list[list[float]], int]:
+    ) -> tuple[array[float], int]:
         """Return the log-likelihoods (factors, K), and the number of features they include.
 
         Without `length_norm`, they are not normalised.
@@ -219,15 +220,12 @@ class MultinomialNB(MultinomialParameters, CountingNB):
             self.unseen == "smooth",
             has_complement,
             length_norm or 0.0,
-            self._length_power() if has_complement else self.length_norm_power,
+            self._complement_power() if has_complement else self.length_norm_power,
         )
 
-    def system_log_likelihoods(
-        self, tokens: TokenCounts, factors: list[float]
-    ) -> list[list[float]]:
-        """Return the log-likelihood of each class for each of several factors of alpha."""
+    def system_log_likelihoods(self, tokens: TokenCounts, factors: list[float]) -> array[float]:
+        """Return the log-likelihoods (factors, K) for several factors of alpha."""
         return self._grid(tokens, factors, self.length_norm)[0]
 
-    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        (sums,), used = self._grid(tokens, [factor])
-        return sums, used
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[Sequence[float], int]:
+        return self._grid(tokens, [factor])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -407,8 +408,8 @@ class SystemPool(OnlineEstimator):
 
     def learn(
         self,
-        log_likelihoods: list[list[list[float]]],
-        scores: list[list[float]],
+        log_likelihoods: array[float],
+        scores: array[float],
         active: list[int],
         step: LabelStep,
         rates: list[float],
@@ -422,7 +423,7 @@ class SystemPool(OnlineEstimator):
         Parameters
         ----------
         log_likelihoods, scores
-            The prediction of each system.
+            The predictions of the systems (`Prediction`).
         active
             Indices of the classes that have messages, ascending.
         step

@@ -463,7 +463,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             for k, score, own in zip(
                 prediction.active,
                 self.calibration.scores(prediction),
-                prediction.system_scores[best],
+                prediction.scores_of(best),
                 strict=True,
             )
         }
@@ -472,7 +472,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             self._view_models,
             views,
             system.slopes(length_bin),
-            prediction.log_likelihoods[best],
+            prediction.log_likelihoods_of(best),
             strict=True,
         ):
             explanation = model.explain_tokens(view, [0.0] * len(labels), self._factors[best])

@@ -102,7 +102,7 @@ def test_a_model_loses_at_most_the_logarithm_of_its_systems(classifier_class):
         receipt = model.learn(tokens, y)
         if "pool" in receipt.deltas:
             k = prediction.active.index(model.labels.index(y))
-            own -= [math.log(probabilities(z)[k]) for z in prediction.system_scores]
+            own -= [math.log(probabilities(z)[k]) for z in map(prediction.scores_of, range(2))]
             loss -= prediction.scores[k]
             assert model.calibration.recalibration.log_weights != before
     assert 0 < loss <= own.min() + math.log(2) + 0.1
