@@ -61,8 +61,9 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     all classes. In JSON, positive log-odds are evidence for the class log_odds_of: spam if all
     classes are ham and spam, otherwise the predicted class.
 
-    The log-odds without tokens are printed, too, unless --base is given. They are those of the
-    prior and, in the model bernoulli, of all tokens that MESSAGE lacks.
+    The log-odds without tokens are printed, too, unless --base is given. They come from the prior;
+    in the default model, from its corrections; in the model bernoulli, also from all tokens that
+    MESSAGE lacks.
 
     \b
     Examples:
@@ -185,7 +186,7 @@ def top(
     max_tokens: int,
     as_json: bool,
 ) -> None:
-    """Show the tokens with the strongest evidence for each class.
+    """Show the tokens with the largest log-odds for each class.
 
     The tokens are from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
     wrote. With a CLASS, only its tokens are shown. The log-odds are those of one occurrence in the

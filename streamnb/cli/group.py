@@ -45,7 +45,7 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
         "predict": _Entry("predict", "Label new data with a saved model."),
         "evaluate": _Entry("predict", "Measure a saved model on labelled data."),
         "explain": _Entry("explain", "Show which tokens decided a message's class."),
-        "top": _Entry("explain", "Show the tokens with the largest weight for each class."),
+        "top": _Entry("explain", "Show the tokens with the largest log-odds for each class."),
         "merge-models": _Entry("fit", "Merge models trained on different messages."),
     },
     "Mailbox": {
