@@ -25,11 +25,15 @@ cdef array.array as_doubles(list numbers):
     return copied
 
 
-cdef array.array as_indices(list numbers):
-    cdef Py_ssize_t i, n = len(numbers)
+cdef array.array as_indices(list numbers, Py_ssize_t limit):
+    """Return indices below `limit`."""
+    cdef Py_ssize_t i, number, n = len(numbers)
     cdef array.array copied = array.clone(INDICES, n, False)
     for i in range(n):
-        (<int64_t *> copied.data.as_longlongs)[i] = numbers[i]
+        number = numbers[i]
+        if not 0 <= number < limit:
+            raise IndexError(f"the index {number} is not below {limit}")
+        (<int64_t *> copied.data.as_longlongs)[i] = number
     return copied
 
 
@@ -112,6 +116,13 @@ cpdef list slopes(shared, by_length):
     ]
 
 
+cdef array.array view_slopes(shared, by_length, Py_ssize_t n_views):
+    cdef list weights = slopes(shared, by_length)
+    if len(weights) != n_views:
+        raise ValueError(f"there are slopes of {len(weights)} views, and log-likelihoods of {n_views}")
+    return as_doubles(weights)
+
+
 cdef inline double intercept_of(list intercepts, Py_ssize_t k):
     return <double> intercepts[k] if k < len(intercepts) else 0.0
 
@@ -128,26 +139,28 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
     active
         Indices of classes, ascending.
     """
-    cdef array.array flat = flattened(log_likelihoods), scores = doubles(len(active)), indices = as_indices(active)
+    cdef Py_ssize_t n_classes = len(log_likelihoods[0])
+    cdef array.array flat = flattened(log_likelihoods), scores = doubles(len(active))
+    cdef array.array indices = as_indices(active, n_classes)
     combine(
-        shared, by_length, flat.data.as_doubles, len(log_likelihoods[0]), <int64_t *> indices.data.as_longlongs,
-        len(active), scores.data.as_doubles,
+        shared, by_length, flat.data.as_doubles, len(log_likelihoods), n_classes,
+        <int64_t *> indices.data.as_longlongs, len(active), scores.data.as_doubles,
     )
     return as_list(scores.data.as_doubles, len(active))
 
 
 cdef int combine(
-    shared, by_length, const double *log_likelihoods, Py_ssize_t n_classes, const int64_t *active,
+    shared, by_length, const double *log_likelihoods, Py_ssize_t n_views, Py_ssize_t n_classes, const int64_t *active,
     Py_ssize_t n_active, double *scores,
 ) except -1:
     """Compute the result of `combine_scores`, of log-likelihoods [v, k]."""
-    cdef array.array weights = as_doubles(slopes(shared, by_length))
+    cdef array.array weights = view_slopes(shared, by_length, n_views)
     cdef list intercepts = (<tuple> shared)[2], length_intercepts = None if by_length is None else (<tuple> by_length)[2]
     cdef double score, value
     cdef Py_ssize_t i, k, v
     for i in range(n_active):
         k, score = active[i], 0
-        for v in range(len(weights)):
+        for v in range(n_views):
             score += weights.data.as_doubles[v] * log_likelihoods[v * n_classes + k]
         value = intercept_of(intercepts, k)
         if length_intercepts is not None:
@@ -184,6 +197,8 @@ def calibration_step(
     """
     cdef array.array flat = flattened(log_likelihoods), of_classes = as_doubles(proba)
     cdef array.array of_targets = DOUBLES if targets is None else as_doubles(targets)
+    if not len(step[1]) == len(proba) == (len(proba) if targets is None else len(targets)):
+        raise ValueError("the probabilities are not those of the classes of the step")
     return take_step(
         shared, by_length, flat.data.as_doubles, len(log_likelihoods), len(log_likelihoods[0]),
         of_classes.data.as_doubles, rate, step, NULL if targets is None else of_targets.data.as_doubles,
@@ -201,8 +216,8 @@ cdef list take_step(
     cdef bint in_run
     class_index, active, label_trust, in_run, _, sampling_weight, predicted = step
     cdef Py_ssize_t i, k, v, n_active = len(active), n_errors = <Py_ssize_t> active[n_active - 1] + 1
-    cdef array.array indices = as_indices(active), errors = doubles(n_errors, True), gradients = doubles(n_views)
-    cdef array.array weights = as_doubles(slopes(shared, by_length)), slope_errors = errors
+    cdef array.array indices = as_indices(active, n_classes), errors = doubles(n_errors, True)
+    cdef array.array weights = view_slopes(shared, by_length, n_views), gradients = doubles(n_views), slope_errors = errors
     cdef const int64_t *classes = <int64_t *> indices.data.as_longlongs
     cdef double total, along = 0, square = 0, slope, common
     for i in range(n_active):
@@ -399,7 +414,10 @@ cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position, double 
     """
     cdef Py_ssize_t n = len(proba)
     cdef array.array of_classes = as_doubles(proba), e = as_doubles(rates)
-    cdef double total = update_by_label(of_classes.data.as_doubles, e.data.as_doubles, n, position, unseen)
+    cdef double total
+    if len(rates) != n:
+        raise ValueError("the rates are not those of the classes")
+    total = update_by_label(of_classes.data.as_doubles, e.data.as_doubles, n, position, unseen)
     return as_list(of_classes.data.as_doubles, n), total
 
 
@@ -445,9 +463,10 @@ def noise_step(
 
 
 # Systems (see `SystemPool`).
-cdef list pool_scores(const double *scores, Py_ssize_t n, list log_weights):
+cdef list pool_scores(array.array scores_array, list log_weights):
     """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k of [s, k]."""
-    cdef Py_ssize_t s, k, n_systems = len(log_weights)
+    cdef Py_ssize_t s, k, n_systems = len(log_weights), n = len(scores_array) // n_systems
+    cdef const double *scores = scores_array.data.as_doubles
     cdef array.array normalized = doubles(n_systems)
     cdef list pooled = [], weights = probabilities(log_weights)
     cdef double top, hi, lo
@@ -500,7 +519,7 @@ cpdef list overlap_scores(list scores, list rates):
 def mean_scores(list scores, list rates, list log_weights) -> list:
     """Return the logarithm of the mean probability of noisy labels and of overlapping classes."""
     cdef array.array hypotheses = flattened([scores, overlap_scores(scores, rates)])
-    return pool_scores(hypotheses.data.as_doubles, len(scores), log_weights)
+    return pool_scores(hypotheses, log_weights)
 
 
 def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position, double switch_rate) -> list:
@@ -655,13 +674,13 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
     cdef Py_ssize_t s, v, k, n = len(active), n_systems = len(systems), n_views = len(by_view)
     cdef Py_ssize_t n_classes = len(by_view[0]) // n_systems
     cdef array.array log_likelihoods = doubles(n_systems * n_views * n_classes), of_view
-    cdef array.array scores = doubles(n_systems * n if n > 1 else 0), indices = as_indices(active)
+    cdef array.array scores = doubles(n_systems * n if n > 1 else 0), indices = as_indices(active, n_classes)
     cdef const int64_t *classes = <int64_t *> indices.data.as_longlongs
     cdef double limit = 0.0 if bound is None else bound
     cdef const double *source
     cdef double *target
-    if n and not 0 <= classes[0] <= classes[n - 1] < n_classes:
-        raise IndexError("a class has no log-likelihood")
+    if len(log_weights) != n_systems:
+        raise ValueError(f"there are {n_systems} systems and {len(log_weights)} weights")
     for s in range(n_systems):
         for v in range(n_views):
             of_view = by_view[v]
@@ -677,11 +696,11 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
         if n > 1:
             combine(
                 systems[s].shared, systems[s].by_length.get(length_bin),
-                log_likelihoods.data.as_doubles + s * n_views * n_classes, n_classes, classes, n,
+                log_likelihoods.data.as_doubles + s * n_views * n_classes, n_views, n_classes, classes, n,
                 scores.data.as_doubles + s * n,
             )
     if n > 1 and n_systems > 1:
-        return log_likelihoods, scores, pool_scores(scores.data.as_doubles, n, log_weights)
+        return log_likelihoods, scores, pool_scores(scores, log_weights)
     return log_likelihoods, scores, as_list(scores.data.as_doubles, len(scores))
 
 
@@ -732,11 +751,13 @@ def learn_systems(
     cdef list present = [i for i in range(n) if active[i] in among]
     cdef Py_ssize_t n_present = len(present), size = len(log_likelihoods) // n_systems
     cdef Py_ssize_t n_views = systems[0].n_views
-    cdef array.array positions = as_indices(present), of_rates = as_doubles(rates), p = doubles(n), q = doubles(n)
+    cdef array.array positions = as_indices(present, n), of_rates = as_doubles(rates), p = doubles(n), q = doubles(n)
     cdef double *proba = p.data.as_doubles
     cdef double *targets = q.data.as_doubles
     if len(scores) != n_systems * n or len(rates) != n or size * n_systems != len(log_likelihoods) or size % n_views:
         raise ValueError("the scores are not those of each system and active class")
+    if n_present != len(<list> (<tuple> step)[1]):
+        raise ValueError("a class of the step is not active")
     for s in range(n_systems):
         system, error = systems[s], 0
         softmax(scores.data.as_doubles + s * n, n, proba)
