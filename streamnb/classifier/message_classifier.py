@@ -492,10 +492,15 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ) -> Callable[[int], dict[Label, float]]:
         """Return a function from the index of a feature to its count in each class of messages."""
         counts = self.models[view_index].counts
-        columns = [k for k, messages in enumerate(counts.weights) if messages > 0]
-        labels, scale = [counts.labels[k] for k in columns], counts.scale
+        labels, scale = counts.labels, counts.scale
+        has_messages = [messages > 0 for messages in counts.weights]
         cells = counts.get_counts(tokens.fingerprints)[0]  # of all features: they are cached
-        return lambda i: dict(zip(labels, (cells[i, columns] / scale).tolist(), strict=True))
+
+        def counts_of(i: int) -> dict[Label, float]:
+            pairs = zip(labels, (cells[i] / scale).tolist(), strict=True)
+            return dict(itertools.compress(pairs, has_messages))
+
+        return counts_of
 
     def top_features(
         self, label: Label, n: int = 10

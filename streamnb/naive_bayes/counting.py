@@ -464,7 +464,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         used = np.arange(len(tokens)) if is_seen is None else is_seen.nonzero()[0]
         divisor = self._length_divisor(len(used))
-        cells = tokens.counts[used, None] * weights[used] / divisor
+        # `take` is faster than an index for few features.
+        cells = tokens.counts.take(used)[:, None] * weights.take(used, axis=0) / divisor
         return Contributions(tokens, used, list(self.counts.labels), cells), divisor
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
