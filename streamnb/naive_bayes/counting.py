@@ -209,7 +209,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message and return the receipt that `unlearn` needs."""
-        check_prior(self.prior, (y,))
+        self.check_classes((y,))
         tokens = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self.lock:
@@ -332,7 +332,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         labels = labels_of_rows(y, len(rows))
         weights = as_weights(w, len(rows))
         distinct = list(dict.fromkeys(labels))
-        check_prior(self.prior, [*classes, *distinct])
+        self.check_classes([*classes, *distinct])
         class_indices = {label: k for k, label in enumerate(distinct)}
         columns = np.array([class_indices[label] for label in labels], dtype=np.int64)
         sums, bad_entry = _core.column_sums(

@@ -202,9 +202,8 @@ class LabelNoise(OnlineEstimator):
             self.INITIAL_RATE,
         ):
             n -= 1
-        return {
-            "noise": {"fixed": self.fixed, "rates": self._rates[:n], "labels": self._labels[:n]}
-        }
+        fixed = None if self.fixed is None else float(self.fixed)  # 0 and 0.0 are one file
+        return {"noise": {"fixed": fixed, "rates": self._rates[:n], "labels": self._labels[:n]}}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:

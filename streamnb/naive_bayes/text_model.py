@@ -17,6 +17,7 @@ from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.matrices import Rows, as_list, as_weights, is_matrix, labels_of_rows
 from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
+from streamnb.naive_bayes.priors import check_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.scores import ScorerMixin
 
@@ -207,8 +208,13 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         labels = labels_of_rows(y, len(messages))
         weights = as_weights(w, len(labels)).tolist()
         with self.lock:
+            self.check_classes(labels)
             for message, label, weight in zip(messages, labels, weights, strict=True):
                 self.learn_one(message, label, weight)
+
+    def check_classes(self, labels: Iterable[Label]) -> None:
+        """Raise ValueError if the prior has no share for the class of a label."""
+        check_prior(getattr(self, "prior", "learned"), labels)
 
     @property
     def _needs_receipt(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.constraints import Boolean, Constraint, Integer, Number
-from streamnb.counts.protocol import Label, checked_weight
+from streamnb.counts.protocol import Label, check_labels, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.calibration import CORRECTED, FEEDBACK, Calibration, Prediction
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
@@ -273,6 +273,8 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         """
         counts = self._view_models[0].counts
         class_index = counts.index(y)
+        if class_index is None:
+            check_labels([y])  # before the calibration changes
         prediction = self._predict(views)
         active = prediction.active
         deltas: dict[str, Any] = {}

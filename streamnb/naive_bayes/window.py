@@ -174,6 +174,7 @@ for _name in (
     "restore",
     "reliability_counts",
     "is_ready",
+    "check_classes",
     "check_receipt",
     "remap_classes",
     "_needs_receipt",

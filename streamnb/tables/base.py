@@ -165,8 +165,22 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return place, j
 
     def as_tokens(self, x: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
-        """Return a copy of an example that can be stored; the keys of a list are its indices."""
-        return self.messages_of([x])[0] if isinstance(x, list | tuple | np.ndarray) else dict(x)
+        """Return a copy of an example that can be stored; the keys of a list are its indices.
+
+        Raises
+        ------
+        ValueError
+            If a value is not valid.
+        """
+        is_row = isinstance(x, list | tuple | np.ndarray)
+        example = self.messages_of([x])[0] if is_row else dict(x)
+        with self.lock:
+            self._read_one(example)
+        return example
+
+    def check_classes(self, labels: Iterable[Label]) -> None:
+        """Raise ValueError if the prior has no share for the class of a label."""
+        check_prior(self.prior, labels)
 
     def messages_of(self, X: Any) -> list[dict[Any, Any]]:
         """Return the rows of a matrix or frame as examples."""
@@ -205,7 +219,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
                 f"row {row}: the weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100"
             )
         coming = [*classes, *labels]
-        check_prior(self.prior, coming)
+        self.check_classes(coming)
         self._declare(coming)
         places = np.array([self._places[label] for label in labels], dtype=np.int64)
         no_values = np.empty((len(labels), 0))
