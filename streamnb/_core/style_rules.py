@@ -27,7 +27,7 @@ from streamnb.patterns import lazy_pattern
 
 _SIMPLE = lazy_pattern(
     rb"(\*|[a-z][\w-]*|[.#][\w\x80-\xff-]+)|(\[[^\]]*\]|:checked|:first-child|:nth-child\([^()]*\))"
-    rb"|:not\(([^()]*)\)",
+    rb"|:not\(([^()]*)\)|(:first-of-type|:nth-of-type\(\s*1\s*\))",
     re.I,
 )
 _COMBINATOR = lazy_pattern(rb"\s*([>+~])\s*|\s+")
@@ -80,11 +80,14 @@ class Compound(NamedTuple):
         Tag, .class, #id and conditions that an element must have; b"*" for any element.
     excluded
         Atoms of each :not(); an element must not have all atoms of one of them.
+    is_first_of_type
+        True if the element must be the first of its tag in its parent.
     """
 
     combinator: bytes
     atoms: frozenset[bytes]
     excluded: tuple[frozenset[bytes], ...] = ()
+    is_first_of_type: bool = False
 
 
 def read_selector(selector: bytes) -> list[Compound] | None:
@@ -104,6 +107,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
         selector = _SINGLE_IS.sub(rb"\1", _ROOT.sub(b"html", selector))
     compounds: list[Compound] = []
     combinator, atoms, excluded = b"", set[bytes](), list[frozenset[bytes]]()
+    is_first_of_type = False
     position = 0
     while position < len(selector):
         simple = _SIMPLE.match(selector, position)
@@ -116,22 +120,25 @@ def read_selector(selector: bytes) -> list[Compound] | None:
                 if not conditions:
                     return None
                 atoms |= conditions
+            elif simple[4]:
+                is_first_of_type = True
             else:
                 for item in _split_list(simple[3]) or (b"",):
                     inner = read_selector(item)
-                    if inner is None or len(inner) != 1 or inner[0].excluded:
+                    if inner is None or len(inner) != 1 or any(inner[0][2:]):
                         return None
                     excluded.append(inner[0].atoms - {b"*"})
             continue
         separator = _COMBINATOR.match(selector, position)
-        if separator is None or not (atoms or excluded):
+        if separator is None or not (atoms or excluded) or is_first_of_type:
             return None
         compounds.append(Compound(combinator, frozenset(atoms), tuple(excluded)))
         combinator, atoms, excluded = separator[1] or b" ", set(), []
         position = separator.end()
     if not (atoms or excluded):
         return None
-    return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
+    groups = tuple(dict.fromkeys(excluded))
+    return [*compounds, Compound(combinator, frozenset(atoms), groups, is_first_of_type)]
 
 
 def _split_list(text: bytes) -> list[bytes]:
@@ -263,6 +270,7 @@ class _Selector(NamedTuple):
     key: bytes  # the rarest atom of an element, by which its rules are found
     atoms: frozenset[bytes]
     excluded: tuple[frozenset[bytes], ...]
+    absent_tag: bytes  # that no earlier element in the same parent may have
 
 
 @lru_cache(maxsize=1024)  # style sheets of many messages have the same selectors
@@ -271,7 +279,7 @@ def _parse_selector(selector: bytes) -> _Selector | None:
     compounds = read_selector(selector)
     if compounds is None:
         return None
-    combinator, atoms, excluded = compounds[-1]
+    combinator, atoms, excluded, is_first_of_type = compounds[-1]
     every_atom = [atom for compound in compounds for atom in compound.atoms]
     tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
     ids = sum(atom[:1] == b"#" for atom in tested_atoms)
@@ -279,16 +287,20 @@ def _parse_selector(selector: bytes) -> _Selector | None:
     tags = {atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":")}
     if any(all(map(is_condition, compound.atoms)) for compound in compounds):
         tags.add(b"*")
+    own_tag = min(atoms & tags, default=b"*")
+    if is_first_of_type and own_tag == b"*":
+        return None
     if combinator in (b"+", b"~") and compounds[-2].atoms <= {b"*"}:
         atoms |= {_NOT_FIRST}
     conditions = frozenset(filter(is_condition, (*tested_atoms, *atoms)))
-    specificity = (ids, classes, len(tested_atoms) - ids - classes)
+    specificity = (ids, classes + is_first_of_type, len(tested_atoms) - ids - classes)
     # Ids sort before classes, "*" and tags.
     named_atoms = [atom for atom in atoms if not is_condition(atom)]
     key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
     return _Selector(
-        compounds, frozenset(tags), conditions, specificity, key, atoms - {b"*"}, excluded
-    )
+        compounds, frozenset(tags), conditions, specificity, key, atoms - {b"*"}, excluded,
+        own_tag if is_first_of_type else b"",
+    )  # fmt: skip
 
 
 class _Rule(NamedTuple):
@@ -304,6 +316,7 @@ class _Rule(NamedTuple):
     parent: int
     previous: int  # the element before it
     earlier: int  # the elements before it in the same parent
+    absent: int  # mask of the atoms that none of these may have
     style: Style
     important_style: Style
 
@@ -402,12 +415,12 @@ class StyleRules:
         """Add a rule with one selector, unless the selector is not supported."""
         selector = selector.strip()
         parsed = _parse_selector(selector) if len(selector) <= _MAX_SELECTOR else None
-        masks = self._masks(parsed.compounds) if parsed else None
+        masks = self._masks(parsed.compounds, parsed.absent_tag) if parsed else None
         if not parsed or masks is None:
             if {style.background, important_style.background} != {INHERITED}:
                 self.has_unknown_background = True
             return
-        _, tags, conditions, specificity, key, atoms, excluded = parsed
+        _, tags, conditions, specificity, key, atoms, excluded, _ = parsed
         self.tags |= tags
         if conditions:
             self._conditions |= conditions
@@ -415,7 +428,7 @@ class StyleRules:
             self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
         self._parents |= masks[1]
         self._previous |= masks[2]
-        self._earlier |= masks[3]
+        self._earlier |= masks[3] | masks[4]
         self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
         if excluded or self.needs_context:
             self._check_cost = max(self._check_cost, 4 + len(excluded))
@@ -424,27 +437,31 @@ class StyleRules:
             _Rule(specificity, self._order, atoms, excluded, *masks, style, important_style)
         )
 
-    def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:
-        """Return the masks of the ancestors, the parent, the previous and the earlier elements.
+    def _masks(
+        self, compounds: list[Compound], absent_tag: bytes
+    ) -> tuple[int, int, int, int, int] | None:
+        """Return the masks of a rule: `_Rule.ancestors` to `_Rule.absent`.
 
         None if the rule cannot apply, or is not supported.
         """
-        masks = dict.fromkeys((b" ", b">", b"+", b"~"), 0)
+        masks = dict.fromkeys((b" ", b">", b"+", b"~", b"absent"), 0)
         last = len(compounds) - 2
+        tested = [(b"absent", absent_tag)] if absent_tag else []
         for number, compound in enumerate(compounds[:-1]):
             combinator = compounds[number + 1].combinator
             if compound.excluded or (number < last and combinator in (b"+", b"~")):
                 return None
             relation = combinator if number == last else b" "
-            for atom in compound.atoms - {b"*"}:
-                if relation == b" " and atom in (b"html", b"body"):
-                    continue  # the page may not have these tags
-                if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
-                    return None
-                masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
+            # the page may not have the tags html and body
+            left_out = (b"*", b"html", b"body") if relation == b" " else (b"*",)
+            tested += [(relation, atom) for atom in compound.atoms.difference(left_out)]
+        for relation, atom in tested:
+            if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
+                return None
+            masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
         if any(b"html" in compound.atoms for compound in compounds[1:]):  # html is the outermost
             return None
-        return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
+        return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"], masks[b"absent"]
 
     def mask_of(self, atom: bytes) -> int:
         """Return the mask of an atom, such as that of the tag `body` in a page without this tag."""
@@ -522,6 +539,7 @@ class StyleRules:
             and rule.parent & parent == rule.parent
             and rule.previous & previous == rule.previous
             and rule.earlier & earlier == rule.earlier
+            and not rule.absent & earlier
             and not any(group <= atoms for group in rule.excluded)
         )
         style = cascade(rule.style for rule in matching)
