@@ -270,6 +270,8 @@ class SqliteDatabase(Database):
                 f"{self.path}: the database cannot be used: {error}; check the disk for errors, "
                 "this user's quota (quota -v), and the limit of file sizes (ulimit -f)"
             )
+        if code in _UNUSABLE and (limit := _reached_limit()) is not None:
+            return OutputError(f"{self.path}: the database cannot be used: {limit}")
         if code in _UNUSABLE and self._is_read_only():
             return OutputError(
                 f"{self.path}: the database cannot be used: its file system is read-only; mount "
@@ -468,6 +470,22 @@ def _identity_of(path: str) -> tuple[int, int] | None:
             "folder (chmod u+x), and check the disk"
         ) from None
     return status.st_dev, status.st_ino
+
+
+def _reached_limit() -> str | None:
+    """Return why this process cannot open the files of a database, or None.
+
+    SQLite does not report it. No file of a database is opened here: closing it would release all of
+    SQLite's locks (fcntl(2)).
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            for _ in range(3):  # the database, its log and the log's index
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                return f"{error.strerror}; raise the limit (ulimit -n, LimitNOFILE in a unit)"
+    return None
 
 
 def _busy(error: sqlite3.Error) -> bool:

@@ -460,6 +460,29 @@ def test_an_error_names_the_file_beside_a_database(box, monkeypatch):
     assert expected in str(box.database._convert_error(error))
 
 
+def test_a_lack_of_descriptors_is_not_a_lack_of_permissions(tmp_path):
+    path = tmp_path / "mail.db"
+    Mailbox(path).close()
+    program = (
+        "import os, resource, sys\n"
+        "from streamnb import Mailbox\n"
+        "with Mailbox(sys.argv[1]) as box: box.learn(b'Subject: y', 'ham')\n"  # imports all modules
+        "used = max(map(int, os.listdir('/dev/fd'))) + 1\n"
+        "for free in range(6):\n"
+        "    resource.setrlimit(resource.RLIMIT_NOFILE, (used + free, 4096))\n"
+        "    try:\n"
+        "        with Mailbox(sys.argv[1]) as box: box.learn(b'Subject: x\\n\\nx', 'ham')\n"
+        "    except Exception as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True
+    )
+    errors = done.stdout.splitlines()
+    assert len(errors) >= 2
+    assert [error for error in errors if "Too many open files" not in error] == []
+
+
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
 def test_recover_works_on_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
     def link(*_):
