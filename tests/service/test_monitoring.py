@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -127,7 +128,8 @@ def test_the_metrics_are_those_of_the_library(monkeypatch):
                           registry=registry, buckets=SECONDS)  # fmt: skip
     bounds = [seconds for bound in SECONDS for seconds in (bound / 2, bound, bound * 1.01)]
     clock = iter(bounds)
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    fake_time = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("streamnb.mailbox.service.monitor.time", fake_time)
     for i, seconds in enumerate(bounds):
         label = ("spam", 'a "quoted" class', "back\\slash", "two\nlines")[i % 4]
         listener = ("smtp", "lmtp")[i % 2]
