@@ -38,6 +38,7 @@ from streamnb.corpus.text_files import (
     check_text,
     decode_line,
     enumerate_whole_lines,
+    guess_encoding,
     open_decompressed,
     read_head,
 )
@@ -268,16 +269,18 @@ def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
 
 def _open_lines(path: Path) -> UnlabelledData:
     """Open a file with a text on each line; a blank line between others is an empty text."""
-    if not any(line.strip() for line in decode_head(read_head(path))):
+    head = read_head(path)
+    if not any(line.strip() for line in decode_head(head)):
         raise CorpusError(f"{path}: there are no messages, because all lines are blank")
 
     def items() -> Iterator[Item]:
+        encoding = guess_encoding(head)
         with open_decompressed(path) as file:
             for line_no, line in enumerate_whole_lines(file):
                 if b"\0" in line:
                     yield Item((), CorpusError(f"{path}:{line_no}: not text: it has zero bytes"))
                 else:
-                    text = decode_line(line).rstrip("\r\n")
+                    text = decode_line(line, encoding).rstrip("\r\n")
                     yield Item([text], text)
 
     return UnlabelledData(["text"], items())
@@ -312,7 +315,7 @@ def _open_files(entries: Iterable[Entry], folder: Path | None) -> UnlabelledData
                 yield Item([name], error)
                 continue
             if folder is not None and isinstance(content, bytes):
-                content = decode_line(content)
+                content = decode_line(content, guess_encoding(content))
             yield Item([name], content)
 
     return UnlabelledData(["name"], items())

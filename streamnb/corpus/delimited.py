@@ -27,6 +27,7 @@ from streamnb.corpus.tabular import (
     split_line,
     without_header,
 )
+from streamnb.corpus.text_files import describe_encoding, read_head
 from streamnb.data_format import DataFormat
 from streamnb.errors import CorpusError, printable
 from streamnb.patterns import lazy_pattern
@@ -467,6 +468,12 @@ def _find_notices(
 ) -> tuple[str, ...]:
     """Return what looks wrong in the columns of labels and texts of the first rows."""
     notices = []
+    encoding = "" if table.format == "parquet" else describe_encoding(read_head(table.path))
+    if encoding:
+        notices.append(
+            f"not in UTF-8, so read as {encoding}; if letters are wrong, convert the file: iconv "
+            "-f ENCODING -t UTF-8"
+        )
     label_name, text_name = table.names[label_index], table.names[text_index]
     head = table.head()
     texts = [row[text_index].strip() for row in head]

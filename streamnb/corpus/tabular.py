@@ -26,6 +26,7 @@ from streamnb.corpus.text_files import (
     bare_suffix,
     check_text,
     decode_line,
+    guess_encoding,
     read_head,
     read_lines,
 )
@@ -315,7 +316,9 @@ def without_header(table: Table) -> Table:
 
 def decode_head(head: bytes) -> list[str]:
     """Return the first lines of a file, without an incomplete last line."""
-    lines = split_lines(decode_line(head.removeprefix(BOM_UTF8)))
+    encoding = guess_encoding(head)
+    parts = head.removeprefix(BOM_UTF8).splitlines(keepends=True)
+    lines = [line for part in parts for line in split_lines(decode_line(part, encoding))]
     return lines[:-1] if len(head) >= HEAD_BYTES and len(lines) > 1 else lines
 
 

@@ -39,6 +39,7 @@ from streamnb.errors import (
     names_of_copies,
     require_extra,
 )
+from streamnb.mail.charsets import LATIN, decode_text, guess_fallback
 from streamnb.patterns import lazy_pattern
 
 # Suffixes of compressed files, and their first bytes.
@@ -426,19 +427,47 @@ def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
         return file.read(size)
 
 
-def decode_line(line: bytes) -> str:
-    """Decode UTF-8, or Windows-1252 if the bytes are not UTF-8."""
+def guess_encoding(head: bytes) -> str:
+    """Return the encoding of those lines of a file that are not UTF-8, by its first bytes.
+
+    The result is an argument of `decode_line`. It is `LATIN`, which means Windows-1252, if the
+    lines are Latin or too few.
+    """
+    return guess_fallback((line, "") for line in head.splitlines())
+
+
+def describe_encoding(head: bytes) -> str:
+    r"""Return the encoding in which a file is read, by its first bytes; "" if it is UTF-8.
+
+    Examples
+    --------
+    >>> describe_encoding("label,text\n1,доставка задержана\n".encode("cp1251"))
+    'cp1251'
+    >>> describe_encoding("1,Größe\n".encode("latin-1")), describe_encoding("1,Größe\n".encode())
+    ('Windows-1252', '')
+    """
+    try:
+        getincrementaldecoder("utf-8")().decode(head)  # the last character may be incomplete
+        return ""
+    except UnicodeDecodeError:
+        encoding = guess_encoding(head)
+        return "Windows-1252" if encoding == LATIN else encoding
+
+
+def decode_line(line: bytes, encoding: str = LATIN) -> str:
+    """Decode UTF-8, or `encoding` if the bytes are not UTF-8."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        return line.decode("cp1252", "replace")
+        return decode_text(line, fallback=encoding)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield numbered lines as text, without byte order mark, each of at most `MAX_ROW` bytes."""
+    encoding = guess_encoding(read_head(path))
     with open_decompressed(path) as file:
         for number, line in enumerate_whole_lines(file):
-            yield number, decode_line(line)
+            yield number, decode_line(line, encoding)
 
 
 def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -749,6 +749,46 @@ def test_json_lines_need_no_suffix_and_no_complete_first_object(tmp_path, kind, 
     assert not any("{" in str(text) for text in texts)
 
 
+# What spreadsheets of other countries save.
+ENCODED_TEXTS = {
+    "cp1251": ["доставка задержана на неделю", "прошу вернуть деньги за заказ", "спасибо, всё"],
+    "koi8-r": ["доставка задержана на неделю", "прошу вернуть деньги за заказ", "спасибо"],
+    "cp1253": ["η παράδοση καθυστέρησε", "θέλω τα χρήματά μου πίσω", "ευχαριστώ πολύ"],
+    "cp932": ["配達が遅れています", "返金をお願いします", "ありがとうございました"],
+    "gb18030": ["我的包裹还没有到，请退款", "这个商品的质量不好", "谢谢你们的服务"],
+    "cp949": ["배송이 늦어지고 있습니다", "환불해 주세요 부탁합니다", "감사합니다 잘 받았습니다"],
+    "cp1252": ["die Lieferung kam zu spät", "je n'ai pas reçu la commande", "größer als €10"],
+    "utf-8": ["die Lieferung kam zu spät", "прошу вернуть деньги", "ありがとう"],
+}
+
+
+@pytest.mark.parametrize("entrance", TEXT_ENTRANCES)
+@pytest.mark.parametrize("kind", ["commas", "semicolons", "JSON Lines", "lines"])
+@pytest.mark.parametrize("encoding", ENCODED_TEXTS)
+def test_tables_are_read_in_the_encodings_of_other_countries(tmp_path, encoding, kind, entrance):
+    texts = ENCODED_TEXTS[encoding] * 4
+    path = tmp_path / "tickets.csv"
+    if kind == "JSON Lines":
+        path.write_bytes(json_objects(*texts, encoding=encoding))
+    elif kind == "lines":
+        path = tmp_path / "tickets.txt"
+        start = "{}\t" if entrance == "corpus" else ""
+        lines = (start.format("ab"[i % 2]) + text + "\n" for i, text in enumerate(texts))
+        path.write_bytes("".join(lines).encode(encoding))
+    else:
+        mark = "," if kind == "commas" else ";"
+        rows = (f'{"ab"[i % 2]}{mark}"{text}"\r\n' for i, text in enumerate(texts))
+        path.write_bytes((f"label{mark}text\r\n" + "".join(rows)).encode(encoding))
+    if entrance == "predict":
+        column = None if kind == "lines" else "text"
+        items = open_unlabelled(str(path), column, is_mail=False).items
+        assert [item.text for item in items] == texts
+    else:
+        assert [row[1] for row in read_corpus(path, None)] == texts
+        notices = "".join(open_corpus(path).notices)
+        assert ("not in UTF-8" in notices) == (encoding != "utf-8")
+
+
 @pytest.mark.parametrize("entrance", TEXT_ENTRANCES)
 def test_an_object_on_several_lines_is_refused(tmp_path, entrance):
     (tmp_path / "t").write_text(json.dumps({"label": "a", "text": "buy"}, indent=1))
