@@ -337,9 +337,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if reset and isinstance(getattr(self, "prior", None), Mapping):
             check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()
-        if reset or classes is not None:
+        if reset:
             self._declare(model, declared)
         self._learn_rows(model, rows, labels.tolist(), weights)
+        if classes is not None:  # last, because `_learn_rows` can raise an error
+            self._declare(model, declared)
         self.model_ = model
         kind = labels.dtype if reset else self.classes_.dtype
         self.classes_ = _of_kind(model.classes_, kind)

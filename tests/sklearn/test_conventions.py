@@ -297,3 +297,19 @@ def test_every_classifier_takes_sample_weight(cls):
     model.partial_fit(X, labels, classes=["ham", "spam", "work"], sample_weight=weights)
     assert list(model.classes_) == ["ham", "spam", "work"]
     assert model.predict_proba(X).shape == (8, 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", ALL_ESTIMATORS)
+def test_classes_of_a_failed_partial_fit_are_not_declared(estimator):
+    rows = two_rows(estimator)
+    trained = estimator().fit(rows, ["x", "y"])
+    expected = trained.predict_proba(rows)
+    bad_rows = ["free", 3] if isinstance(rows[0], str) else [[1e200, 0.0], [1.0, 0.0]]
+    for new_rows, weights in [(bad_rows, [1, 1]), (rows, [1, 1e-200]), (rows, [1, -1])]:
+        model = copy.deepcopy(trained)
+        try:
+            model.partial_fit(new_rows, ["x", "new"], ["new", "x", "y", "z"], weights)
+        except (TypeError, ValueError):
+            np.testing.assert_array_equal(model.predict_proba(rows), expected)
+            assert list(model.classes_) == list(model.model_.classes_) == ["x", "y"]
