@@ -53,6 +53,7 @@ def status(as_json: bool) -> None:
         report = status_of(mailbox)
         missing = readiness_by_label(mailbox)
         site = site_opinion(mailbox)
+        site_missing = readiness_by_label(mailbox, () if site is None else site.messages)
         _notify_of_damaged_site_model(mailbox)
     if as_json:
         click.echo(json.dumps(report.as_json()))
@@ -65,9 +66,10 @@ def status(as_json: bool) -> None:
     console.print(printable(f"{report.path}: {report.bytes / 1e6:.1f} MB, {features} features"))
     console.print(f"last learned: {last_learned}")
     if site is not None:
+        ready = [label for label, text in site_missing.items() if text == "ready"]
         console.print(
             f"the site's model: {message_count(round(sum(site.messages.values())))}; "
-            f"its ready classes: {printable(', '.join(site.ready)) or 'none'}"
+            f"its ready classes: {printable(', '.join(ready)) or 'none'}"
         )
     table = new_table("class", "labelled by", "source", "messages")
     for group in report.learned:

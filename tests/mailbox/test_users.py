@@ -98,6 +98,20 @@ def test_the_readiness_of_a_class_counts_the_site(users, site):
     assert "spam: unsure" not in streamnb_command("import", export_path, "--user", "bob")[1]
 
 
+@pytest.mark.parametrize("number", [5, 30, 60])
+def test_the_ready_classes_of_the_site_are_those_with_sure_verdicts(users, number):
+    """Correct predictions alone make no class ready: with few ham messages, no spam is sure."""
+    train(MailClassifier(), number).save(users / "site.snb")
+    base = SiteModel(users / "site.snb")
+    with Mailbox(users / "ann.db", base=base) as box:
+        messages = {"spam": SPAM % 99, "ham": HAM % 99}
+        verdicts = {label: box.classify(message) for label, message in messages.items()}
+    sure = {y for y, verdict in verdicts.items() if verdict.ready and not verdict.unsure}
+    text = streamnb_command("status", "--user", "ann")[1]
+    (line,) = re.findall("its ready classes: (.*)", text)
+    assert set(line.split(", ")) == (sure or {"none"})
+
+
 def test_many_are_learned_beside_a_site(users, site):
     lessons = [
         LabelledMessage(template % i, label)
