@@ -42,7 +42,7 @@ class PresetParameters(DecisionParameters):
     ----------
     preset
         The set of views, used if `views` is None. "default" has all views; "small" has no pairs of
-        tokens, takes two thirds of the time and less than half of the memory.
+        tokens and no characters. It takes two thirds of the time and less than half of the memory.
     views
         Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and
         "body" (the words of each), for plain text "characters" (beyond ASCII). None for the views
