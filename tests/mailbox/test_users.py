@@ -311,6 +311,36 @@ def test_the_scripts_of_the_guide_back_up_and_restore_all_users(run_script, tmp_
         assert box.classifier.messages()["spam"] == 1
 
 
+def test_the_script_of_the_guide_upgrades_all_users(run_script, users, tmp_path):
+    """The database of a user whose mail is not complete stays."""
+    for name in ("ann", "bob", "eve"):
+        junk = tmp_path / name / "Maildir" / ".Junk" / "cur"
+        for folder in (junk, tmp_path / name / "Maildir" / "cur"):
+            folder.mkdir(parents=True)
+        for i in range(5):
+            (junk / f"{i}:2,S").write_bytes(SPAM % i)
+            with Mailbox(users / f"{name}.db") as box:
+                box.learn(SPAM % i, "spam")
+    shutil.rmtree(junk)  # of eve, whose mail is lost
+    (tmp_path / "bob" / "Maildir" / ".Junk" / "cur" / "4:2,S").unlink()
+    files = {name: (users / f"{name}.db").stat().st_ino for name in ("ann", "bob", "eve")}
+    environment = {"STREAMNB_USERS": str(users), "HOMES": str(tmp_path)}
+    run_script("upgrade.md", "upgrade-users", check=False, **environment)
+    replaced = {
+        name for name, file in files.items() if (users / f"{name}.db").stat().st_ino != file
+    }
+    assert replaced == {"ann"}
+    assert sorted(path.name for path in users.iterdir()) == [
+        "ann.db",
+        "bob.db",
+        "bob.new",
+        "eve.db",
+    ]
+    for name, number in (("ann.db", 5), ("bob.db", 5), ("bob.new", 4), ("eve.db", 5)):
+        with Mailbox(users / name, create=False) as box:
+            assert box.classifier.messages()["spam"] == number
+
+
 def test_names_of_users_lead_nowhere_else(users):
     for name in ("site", "Site", "../x", "a/b", "", ".", "-x", "a\0b", "ä"):
         with pytest.raises(ConfigError):
