@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=10000)
     arguments = parser.parse_args()
     print(
-        "| stream | hm% before | hm% attacked | sm% before | sm% attacked | every label believed: hm% attacked |"
+        "| stream | hm% before | hm% attacked | sm% before | sm% attacked | label_noise=0: hm% attacked |"
     )
     print("|---|---|---|---|---|---|")
     for corpus in arguments.corpora:
@@ -72,13 +72,13 @@ def main() -> None:
         words = ham_words(entries, arguments.words)
         before = figures(entries, 0.0, words, believe=False)
         after = figures(entries, arguments.share, words, believe=False)
-        believed = figures(entries, arguments.share, words, believe=True)
+        trusting = figures(entries, arguments.share, words, believe=True)
         row = [
             before.hm_percent,
             after.hm_percent,
             before.sm_percent,
             after.sm_percent,
-            believed.hm_percent,
+            trusting.hm_percent,
         ]
         print(f"| {corpus.name} | " + " | ".join(f"{x:.2f}" for x in row) + " |")
 

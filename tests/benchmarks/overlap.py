@@ -49,9 +49,9 @@ class River:
 
 MODELS = {
     "default": TextClassifier,
-    "every label believed": lambda: TextClassifier(label_noise=0),
+    "label noise not estimated (0)": lambda: TextClassifier(label_noise=0),
     "multinomial": lambda: Classifier(Tokenizer(), MultinomialNB()),
-    "river's": River,
+    "river's `MultinomialNB`": River,
 }
 
 

@@ -59,7 +59,9 @@ def main():
     parser.add_argument("--times", type=int, nargs="+", default=[20, 100])
     parser.add_argument("--order", default="shuffled:31")
     options = parser.parse_args()
-    print("errors, messages of the common class called rare, log loss, mean probability of rare\n")
+    print(
+        "errors, messages of the common class classified as rare, log loss, mean probability of rare\n"
+    )
     print("| stream | messages | rare | default | multinomial |\n|---|---|---|---|---|")
     for path in options.stream:
         corpus = open_corpus(path)
