@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from streamnb import TextClassifier
+from streamnb import MailClassifier, TextClassifier
+from streamnb.corpus import open_corpus, read
 from streamnb.naive_bayes.label_noise import LabelNoise
 
 
@@ -108,3 +109,22 @@ def test_a_small_overlapping_class_is_still_predicted():
             model.learn_one(x, y)
         recalls.append(right / n)
     assert recalls[0] > 0.9 * recalls[1] - 0.02
+
+
+@pytest.mark.corpora
+def test_spam_of_a_source_whose_ham_came_first_is_not_taken_for_wrong_labels(corpora):
+    """Most mail of the source is ham, so even the first predictions for its spam are sure of ham."""
+    sources = {
+        name: list(open_corpus(corpora / name))
+        for name in ("spamassassin", "enron1", "enron3", "enron5")
+    }
+    places = sorted((i / len(s), name, i) for name, s in sources.items() for i in range(len(s)))
+    classifier = MailClassifier()
+    learned = []  # whether each spam of the source was learned at all
+    for _, name, i in places[:600]:
+        entry = sources[name][i]
+        receipt = classifier.learn(read(entry), entry.label)
+        if (name, entry.label) == ("spamassassin", "spam"):
+            learned.append(max(receipt.view_weights) > 0)
+    assert len(learned) == 56
+    assert sum(learned) > 45

@@ -184,7 +184,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             e = np.clip(e, 1 / n, 0.49)
             likelihood = np.where(truth, 1 - e, e / (len(classes) - 1))
             own = views[0].messages[y]
-            unseen = 0.002 * (sum(views[0].messages.values()) - own) / own**2
+            unseen = 0.02 * (sum(views[0].messages.values()) - own) / own**2
             best = int(np.flatnonzero(np.log(p) >= np.log(p.max()) - 1e-9)[0])
             sampling = noise_weight = 1.0
             if classes[best] != y:
