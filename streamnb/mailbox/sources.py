@@ -302,15 +302,25 @@ def _checked(message: SourceMessage, path: Path, mail_folders: dict[Path, bool])
     if _has_header(content) or describe_binary(content):
         return message
     if folder not in mail_folders:
-        names = []
-        with contextlib.suppress(CorpusError):  # the folder was removed meanwhile
-            names = [item.name for item, is_folder in _list_entries(folder) if not is_folder]
         is_part = folder.name in ("cur", "new") and is_maildir(folder.parent)
-        mail_folders[folder] = not is_part and _has_neighbour(folder, names, _has_header)
+        mail_folders[folder] = not is_part and _has_mail(folder)
     if not mail_folders[folder]:
         return message
     problem = "text without a header beside mail; to read it as a message, name the file"
     return message._replace(content=CorpusError(f"{path}: not a message: {problem}"))
+
+
+def _has_mail(folder: Path, depth: int = 1) -> bool:
+    """Return whether one of the first files of a folder, or of its subfolders, has a header."""
+    try:
+        items = _list_entries(folder)
+    except CorpusError:  # the folder was removed meanwhile
+        return False
+    names = [item.name for item, is_folder in items if not is_folder]
+    subfolders = [item for item, is_folder in items if is_folder] if depth else []
+    return _has_neighbour(folder, names, _has_header) or any(
+        _has_mail(subfolder, depth - 1) for subfolder in subfolders[:_MAX_NEIGHBOURS]
+    )
 
 
 def _is_mail(item: tuple[Path, bool]) -> bool:

@@ -46,8 +46,10 @@ def test_files_of_mail_programs_are_skipped(tmp_path, name):
 TEXT = b'{"labels": ["Inbox"], "from": "a@example.org"}\n'
 
 
-def test_text_without_a_header_is_no_message_beside_mail(tmp_path):
+@pytest.mark.parametrize("folder", [".", "data"])  # an index is beside the folder of its mail
+def test_text_without_a_header_is_no_message_beside_mail(tmp_path, folder):
     (tmp_path / "message.json").write_bytes(TEXT)
+    (tmp_path / folder).mkdir(exist_ok=True)
     assert contents(tmp_path) == contents(tmp_path / "message.json") == [TEXT]
     damaged = b"no field\nReceived: from a by b\n\nHello\n"
     for name, mail in {
@@ -55,8 +57,9 @@ def test_text_without_a_header_is_no_message_beside_mail(tmp_path):
         "utf16": MAIL.decode().encode("utf-16"),
         "z": damaged,
     }.items():
-        (tmp_path / name).write_bytes(mail)
-    first, *others = contents(tmp_path)
+        (tmp_path / folder / name).write_bytes(mail)
+    (first,) = [item for item in contents(tmp_path) if isinstance(item, CorpusError)]
+    others = [item for item in contents(tmp_path) if isinstance(item, bytes)]
     assert str(first).startswith(f"{tmp_path}/message.json: not a message: text without a header")
     assert len(others) == 3
     assert contents(tmp_path / "message.json") == [TEXT]
