@@ -25,21 +25,33 @@ cdef array.array as_doubles(list numbers):
     return copied
 
 
+cdef int check_doubles(array.array numbers, Py_ssize_t size) except -1:
+    """Raise ValueError unless an array has `size` numbers, float64."""
+    if numbers is None or numbers.ob_descr.typecode != c"d" or len(numbers) != size:
+        raise ValueError(f"expected an array of {size} numbers, float64")
+    return 0
+
+
 cdef array.array as_indices(list numbers, Py_ssize_t limit):
-    """Return indices below `limit`."""
-    cdef Py_ssize_t i, number, n = len(numbers)
+    """Return ascending indices below `limit`."""
+    cdef Py_ssize_t i, number, last = -1, n = len(numbers)
     cdef array.array copied = array.clone(INDICES, n, False)
     for i in range(n):
         number = numbers[i]
-        if not 0 <= number < limit:
-            raise IndexError(f"the index {number} is not below {limit}")
+        if not last < number < limit:
+            raise IndexError(f"the index {number} is not above {last} and below {limit}")
+        last = number
         (<int64_t *> copied.data.as_longlongs)[i] = number
     return copied
 
 
+cdef inline Py_ssize_t width_of(list rows) except -1:
+    return len(rows[0]) if rows else 0
+
+
 cdef array.array flattened(list rows):
     """Return the numbers of rows of the same length, row by row."""
-    cdef Py_ssize_t i, j, n = len(rows), width = len(rows[0]) if rows else 0
+    cdef Py_ssize_t i, j, n = len(rows), width = width_of(rows)
     cdef array.array copied = doubles(n * width)
     cdef list row
     for i in range(n):
@@ -98,11 +110,13 @@ cdef double RUN_SLOPE_WEIGHT = 0.1  # factor of the common slope gradient inside
 cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
 
 
+@cython.boundscheck(True)
 cpdef list slopes(shared, by_length):
     """Return the slope of each view: the shared slope plus that of the length bin, if there is one."""
     # The weights are named tuples; the casts avoid the slow look-up in a subclass of tuple.
-    if not isinstance(shared, tuple) or not (by_length is None or isinstance(by_length, tuple)):
-        raise TypeError("the weights must be tuples of lists")
+    for weights in (shared,) if by_length is None else (shared, by_length):
+        if not isinstance(weights, tuple) or len(<tuple> weights) != 4:
+            raise TypeError("the weights must be tuples of four lists")
     cdef list shared_slopes = (<tuple> shared)[0], length_slopes = None if by_length is None else (<tuple> by_length)[0]
     cdef Py_ssize_t v
     return [
@@ -139,9 +153,9 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
     active
         Indices of classes, ascending.
     """
-    cdef Py_ssize_t n_classes = len(log_likelihoods[0])
-    cdef array.array flat = flattened(log_likelihoods), scores = doubles(len(active))
-    cdef array.array indices = as_indices(active, n_classes)
+    cdef array.array flat = flattened(log_likelihoods)
+    cdef Py_ssize_t n_classes = width_of(log_likelihoods)
+    cdef array.array scores = doubles(len(active)), indices = as_indices(active, n_classes)
     combine(
         shared, by_length, flat.data.as_doubles, len(log_likelihoods), n_classes,
         <int64_t *> indices.data.as_longlongs, len(active), scores.data.as_doubles,
@@ -200,7 +214,7 @@ def calibration_step(
     if not len(step[1]) == len(proba) == (len(proba) if targets is None else len(targets)):
         raise ValueError("the probabilities are not those of the classes of the step")
     return take_step(
-        shared, by_length, flat.data.as_doubles, len(log_likelihoods), len(log_likelihoods[0]),
+        shared, by_length, flat.data.as_doubles, len(log_likelihoods), width_of(log_likelihoods),
         of_classes.data.as_doubles, rate, step, NULL if targets is None else of_targets.data.as_doubles,
     )
 
@@ -215,8 +229,11 @@ cdef list take_step(
     cdef double label_trust, sampling_weight
     cdef bint in_run
     class_index, active, label_trust, in_run, _, sampling_weight, predicted = step
-    cdef Py_ssize_t i, k, v, n_active = len(active), n_errors = <Py_ssize_t> active[n_active - 1] + 1
-    cdef array.array indices = as_indices(active, n_classes), errors = doubles(n_errors, True)
+    cdef Py_ssize_t i, k, v, n_active = len(active), n_errors = 0
+    cdef array.array indices = as_indices(active, n_classes)
+    if n_active:
+        n_errors = (<int64_t *> indices.data.as_longlongs)[n_active - 1] + 1
+    cdef array.array errors = doubles(n_errors, True)
     cdef array.array weights = view_slopes(shared, by_length, n_views), gradients = doubles(n_views), slope_errors = errors
     cdef const int64_t *classes = <int64_t *> indices.data.as_longlongs
     cdef double total, along = 0, square = 0, slope, common
@@ -286,6 +303,8 @@ cdef tuple adagrad_step(list numbers, list squares, array.array gradients, doubl
     cdef list changes = [], square_changes = []
     cdef double number, before, gradient, square
     cdef Py_ssize_t i
+    if len(numbers) != len(squares):
+        raise ValueError("the weights and their squares have different lengths")
     for i in range(len(numbers), len(gradients)):  # new classes
         numbers.append(0.0)
         squares.append(1.0)
@@ -349,10 +368,13 @@ def present_classes(list rows, Py_ssize_t class_index, list active) -> tuple:
     return present, <Py_ssize_t> n_messages, in_run
 
 
+@cython.boundscheck(True)
 cpdef add_scaled(list numbers, changes, double factor):
     """Add `factor` times each change to the numbers, in place."""
     cdef Py_ssize_t i = 0
     cdef double change
+    if len(changes) > len(numbers):
+        raise ValueError(f"there are {len(numbers)} numbers and {len(changes)} changes")
     for change in changes:
         numbers[i] = <double> numbers[i] + factor * change
         i += 1
@@ -388,6 +410,7 @@ def add_noise(list rates, list labels, changes, double factor):
 cdef double LABEL_STEP = 2.0**-13
 
 
+@cython.boundscheck(True)
 def noise_rates(
     list rates, list labels, list active, double shared_labels, double max_rate, bint has_floor
 ) -> list:
@@ -439,6 +462,7 @@ cdef double update_by_label(
     return max(total, 0.0)
 
 
+@cython.boundscheck(True)
 def noise_step(
     list rates, list labels, list posterior, list active, Py_ssize_t position, double step_size
 ) -> list:
@@ -449,6 +473,8 @@ def noise_step(
     cdef double p, n, change
     cdef Py_ssize_t i, k
     cdef list changes = []
+    if len(active) != len(posterior):
+        raise ValueError("the posterior is not that of the active classes")
     for i in range(len(active)):
         k, p = active[i], round_to(LABEL_STEP, <double> posterior[i])
         if p == 0:
@@ -463,9 +489,16 @@ def noise_step(
 
 
 # Systems (see `SystemPool`).
+cdef Py_ssize_t share_of(array.array numbers, Py_ssize_t n_systems) except -1:
+    """Return how many of the numbers, float64 [s, i], each system has."""
+    cdef Py_ssize_t share = len(numbers) // n_systems if n_systems else 0
+    check_doubles(numbers, share * n_systems)
+    return share
+
+
 cdef list pool_scores(array.array scores_array, list log_weights):
     """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k of [s, k]."""
-    cdef Py_ssize_t s, k, n_systems = len(log_weights), n = len(scores_array) // n_systems
+    cdef Py_ssize_t s, k, n_systems = len(log_weights), n = share_of(scores_array, n_systems)
     cdef const double *scores = scores_array.data.as_doubles
     cdef array.array normalized = doubles(n_systems)
     cdef list pooled = [], weights = probabilities(log_weights)
@@ -487,11 +520,14 @@ cdef list pool_scores(array.array scores_array, list log_weights):
     return pooled
 
 
+@cython.boundscheck(True)
 cpdef list pool_step(list log_weights, list label_proba, double switch_rate):
     """Update the log-weights in place, given each system's probability of the label. Return their changes."""
     cdef double top = -INFINITY, total = 0, value
     cdef Py_ssize_t s, n = len(log_weights)
     cdef list values = []
+    if len(label_proba) != n:
+        raise ValueError(f"there are {n} weights and {len(label_proba)} probabilities")
     for s in range(n):
         value = <double> log_weights[s] + snb_log(max(<double> label_proba[s], 1e-12))
         values.append(value)
@@ -519,9 +555,12 @@ cpdef list overlap_scores(list scores, list rates):
 def mean_scores(list scores, list rates, list log_weights) -> list:
     """Return the logarithm of the mean probability of noisy labels and of overlapping classes."""
     cdef array.array hypotheses = flattened([scores, overlap_scores(scores, rates)])
+    if len(log_weights) != 2:
+        raise ValueError(f"there are 2 hypotheses and {len(log_weights)} weights")
     return pool_scores(hypotheses, log_weights)
 
 
+@cython.boundscheck(True)
 def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position, double switch_rate) -> list:
     """Update the log-weights of both hypotheses in place, given the label's position. Return their changes."""
     cdef double noisy = label_posterior(probabilities(scores), rates, position)[1]
@@ -532,7 +571,7 @@ def evidence_step(list scores, list rates, list log_weights, Py_ssize_t position
 cdef array.array mix_systems(array.array log_likelihoods, list log_weights):
     """Return sum over systems s of softmax(log_weights)[s] * log_likelihoods[s, i], for each i."""
     cdef list weights = probabilities(log_weights)
-    cdef Py_ssize_t s, i, n = len(log_likelihoods) // len(weights)
+    cdef Py_ssize_t s, i, n = share_of(log_likelihoods, len(weights))
     cdef array.array mixed = doubles(n, True)
     cdef double weight
     for s in range(len(weights)):
@@ -595,6 +634,8 @@ cdef array.array log_prior_shares(list weights, double total, Py_ssize_t n_views
 
 def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> list:
     """Return 1 - P(class) for each view; a view's scores are its log-likelihoods plus the log prior."""
+    if width_of(log_likelihoods) not in (0, len(log_prior)):
+        raise ValueError("the log prior is not that of the classes")
     return class_residuals(flattened(log_likelihoods), as_doubles(log_prior), class_index)
 
 
@@ -643,8 +684,9 @@ def view_residuals(
     cdef list values
     cdef double share
     cdef Py_ssize_t v
-    if len(log_likelihoods) != len(log_weights) * len(shortfalls) * len(class_weights):
-        raise ValueError("the log-likelihoods are not those of each system, view and class")
+    check_doubles(log_likelihoods, len(log_weights) * len(shortfalls) * len(class_weights))
+    if not log_weights:
+        raise ValueError("there are no systems")
     values = class_residuals(
         mix_systems(log_likelihoods, log_weights), log_prior_shares(class_weights, total, len(shortfalls)), class_index
     )
@@ -672,6 +714,8 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
     fewer than two active classes, nothing is clipped, and there are no scores.
     """
     cdef Py_ssize_t s, v, k, n = len(active), n_systems = len(systems), n_views = len(by_view)
+    if not n_systems or not n_views:
+        raise ValueError("there are no systems or no views")
     cdef Py_ssize_t n_classes = len(by_view[0]) // n_systems
     cdef array.array log_likelihoods = doubles(n_systems * n_views * n_classes), of_view
     cdef array.array scores = doubles(n_systems * n if n > 1 else 0), indices = as_indices(active, n_classes)
@@ -684,8 +728,7 @@ def predict_systems(list systems, list log_weights, list by_view, list active, l
     for s in range(n_systems):
         for v in range(n_views):
             of_view = by_view[v]
-            if len(of_view) != n_systems * n_classes:
-                raise ValueError("the views have different numbers of log-likelihoods")
+            check_doubles(of_view, n_systems * n_classes)
             source = of_view.data.as_doubles + s * n_classes
             target = log_likelihoods.data.as_doubles + (s * n_views + v) * n_classes
             if bound is None or n < 2:
@@ -743,20 +786,23 @@ def learn_systems(
     and of its class. The changes are empty if the system took no step. The first two lists are None if none did.
     """
     cdef list shared_changes = [], length_changes = [], label_probas = [], class_probas = [], changes
+    if not isinstance(step, tuple) or len(<tuple> step) != 7 or not systems:
+        raise ValueError("there are no systems, or no step of a label")
     cdef set among = set((<tuple> step)[1])
     cdef object length_bin = (<tuple> step)[4], system, weights
     cdef double error
     cdef bint has_step = False
     cdef Py_ssize_t i, s, n = len(active), n_systems = len(systems), position = active.index((<tuple> step)[0])
     cdef list present = [i for i in range(n) if active[i] in among]
-    cdef Py_ssize_t n_present = len(present), size = len(log_likelihoods) // n_systems
+    cdef Py_ssize_t n_present = len(present), size = share_of(log_likelihoods, n_systems)
     cdef Py_ssize_t n_views = systems[0].n_views
     cdef array.array positions = as_indices(present, n), of_rates = as_doubles(rates), p = doubles(n), q = doubles(n)
     cdef double *proba = p.data.as_doubles
     cdef double *targets = q.data.as_doubles
-    if len(scores) != n_systems * n or len(rates) != n or size * n_systems != len(log_likelihoods) or size % n_views:
-        raise ValueError("the scores are not those of each system and active class")
-    if n_present != len(<list> (<tuple> step)[1]):
+    check_doubles(scores, n_systems * n)
+    if len(rates) != n or n_views < 1 or size % n_views:
+        raise ValueError("the numbers are not those of each system, view and active class")
+    if n_present != len((<tuple> step)[1]):
         raise ValueError("a class of the step is not active")
     for s in range(n_systems):
         system, error = systems[s], 0
