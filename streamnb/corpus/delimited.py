@@ -87,6 +87,7 @@ def open_delimited(
     CorpusError
         If the file is not a table, or its columns are not those of labels and texts.
     """
+    is_label_named, are_both_named = label is not None, label is not None and text is not None
     wanted: list[str] = []  # the learned columns, if the user did not name others
     if learned is not None:
         pairs = ((label, learned.label_column), (text, learned.text_column))
@@ -107,9 +108,9 @@ def open_delimited(
         table, label, text, has_header, learned, wanted
     )
     check_learned_columns(table, learned, wanted)
-    notices = _find_notices(table, label_index, text_index, label is not None)
+    notices = _find_notices(table, label_index, text_index, is_label_named, are_both_named)
     date_index = find_column(table, date, ())
-    _check_columns(table, label_index, text_index, text is not None)
+    _check_columns(table, label_index, text_index, label is not None, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
     file_name = path.relative_to(root).as_posix() if path != root else path.name
@@ -464,9 +465,12 @@ def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
 
 
 def _find_notices(
-    table: Table, label_index: int, text_index: int, is_label_named: bool
+    table: Table, label_index: int, text_index: int, is_label_named: bool, are_both_named: bool
 ) -> tuple[str, ...]:
-    """Return what looks wrong in the columns of labels and texts of the first rows."""
+    """Return what looks wrong in the columns of labels and texts of the first rows.
+
+    If the user named both columns, texts can be identifiers.
+    """
     notices = []
     encoding = "" if table.format == "parquet" else describe_encoding(read_head(table.path))
     if encoding:
@@ -482,7 +486,7 @@ def _find_notices(
     has_identifiers = len(set(identifiers)) == len(present)
     if len(texts) >= MIN_ROWS and 2 * len(present) < len(texts):
         notices.append(f"most texts in the column {text_name!r:.80} are empty")
-    elif len(present) >= 4 * MIN_ROWS and has_identifiers:
+    elif len(present) >= 4 * MIN_ROWS and has_identifiers and not are_both_named:
         notices.append(
             f"each text in the column {text_name!r:.80} is a different number or identifier, such "
             f"as {present[0]!r:.40}; name the column of the texts with --text-column"
@@ -506,10 +510,13 @@ def _is_number_or_sign(text: str) -> bool:
     return is_number_text(text) or (has_digit and not any(map(str.isalpha, text)))
 
 
-def _check_columns(table: Table, label_index: int, text_index: int, is_named: bool) -> None:
+def _check_columns(
+    table: Table, label_index: int, text_index: int, is_label_named: bool, is_text_named: bool
+) -> None:
     """Raise CorpusError if the first rows show that the columns cannot be labels and texts.
 
-    If the user named the column of the texts (`is_named`), texts can be numbers.
+    If the user or the model names the column of the texts, texts can be numbers. If both columns
+    are named, labels can be longer than texts.
     """
     rows = table.head()
     if len(rows) < MIN_ROWS:
@@ -520,7 +527,7 @@ def _check_columns(table: Table, label_index: int, text_index: int, is_named: bo
     problem = describe_wrong_labels(labels, label_name)
     present = [text for text in texts if text.strip() not in MISSING]
     numbers = list(filter(_is_number_or_sign, present))
-    if not problem and not is_named and 2 * len(numbers) > len(present):
+    if not problem and not is_text_named and 2 * len(numbers) > len(present):
         problem = (
             f"the texts in the column {text_name!r:.80} are numbers, such as {numbers[0]!r:.40}; "
             "`streamnb experiment` learns tables of numbers"
@@ -528,6 +535,7 @@ def _check_columns(table: Table, label_index: int, text_index: int, is_named: bo
     has_longer_labels = sum(map(len, labels)) > sum(map(len, texts))
     if (
         not problem
+        and not (is_label_named and is_text_named)
         and has_longer_labels
         and len(set(labels)) > min(len(set(texts)), len(labels) / 2)
     ):

@@ -410,8 +410,8 @@ def test_columns_are_named_in_any_case_or_numbered(tmp_path, mark, label, text):
         ([(f"id{i}", text) for i, text in enumerate(TEXTS)], {}, "are different"),
         ([(f"w{i}", text) for i, text in enumerate(TEXTS)], {"label_column": "text", "text_column": "label"}, "are different"),
         (
-            [(("ham", "spam")[i % 2], TEXTS[i % 8]) for i in range(12)],
-            {"label_column": "text", "text_column": "label"},
+            [(TEXTS[i % 8], ("ham", "spam")[i % 2]) for i in range(12)],
+            {"label_column": "label"},
             "longer than the texts",
         ),
         ([("ham", text) for text in TEXTS], {"label_column": "class"}, "no column 'class'"),
@@ -426,12 +426,27 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
         path.write_text("".join(json.dumps({"label": y, "text": x}) + "\n" for y, x in rows))
     else:
         delimiter = "," if name == "a.csv" else "\t"
-        text = [("label", "text"), *((y, x.replace(",", "")) for y, x in rows)]
-        path.write_text("\n".join(map(delimiter.join, text)) + "\n")
+        cells = [("label", "text"), *((y.replace(",", ""), x.replace(",", "")) for y, x in rows)]
+        path.write_text("\n".join(map(delimiter.join, cells)) + "\n")
     with pytest.raises(CorpusError, match=message) as error:
         list(open_corpus(path, **columns))
     if "column '" not in message:
         assert "corpus.label_column" in str(error.value)
+
+
+@pytest.mark.parametrize("columns", [("label", "text"), ("2", "1")])
+@pytest.mark.parametrize(
+    ("texts", "labels"), [("😀😢😡", ("joy", "sadness", "anger")), (range(300), (0, 1, 2))]
+)
+def test_short_texts_and_numbers_are_texts_if_both_columns_are_named(
+    tmp_path, texts, labels, columns
+):
+    rows = [(texts[i % len(texts)], labels[i % 3]) for i in range(300)]
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    corpus = open_corpus(path, label_column=columns[0], text_column=columns[1])
+    assert not corpus.notices
+    assert [(entry.text, entry.label) for entry in corpus] == [(str(x), str(y)) for x, y in rows]
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
