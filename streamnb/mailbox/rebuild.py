@@ -89,7 +89,7 @@ class _RebuiltModel(NamedTuple):
     def unlearn(self, row: Row, labels: Sequence[Label], receipt: Receipt) -> None:
         """Subtract the message of a row, given the receipt of learning it."""
         views = row.tokens or ()
-        self.model.unlearn(self.model.join_views(views), labels[row.label], receipt)
+        self.model.unlearn_checked(self.model.join_views(views), labels[row.label], receipt)
         self.tally(views, receipt, -1)
 
     def tally(self, tokens: Sequence[TokenCounts], receipt: Receipt, sign: int) -> None:
@@ -221,7 +221,7 @@ def _compare_with_ledger(mailbox: StoredClassifier) -> list[str]:
     for row in mailbox.ledger.rows():
         times[row.digest] += 1
         message = model.join_views(mailbox.views_of(row))
-        model.reapply(message, mailbox.labels[row.label], row.receipt)
+        model.reapply_checked(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
     for view, (member, stored) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
         problems += _compare_counts(view, member.counts, stored)

@@ -500,7 +500,7 @@ class StoredClassifier:
         model = self.classifier.model
         try:
             label = self.labels[row.label]
-            model.unlearn(model.join_views(self.views_of(row)), label, row.receipt)
+            model.unlearn_checked(model.join_views(self.views_of(row)), label, row.receipt)
         except (ValueError, IndexError) as error:
             raise StateError(
                 f"{self.database.path}: counts and ledger disagree ({error}); run `streamnb verify`"
@@ -521,4 +521,4 @@ class StoredClassifier:
         self.request_refit()
         model = self.classifier.model
         message = model.join_views(self.views_of(row))
-        model.reapply(message, self.labels[row.label], row.receipt)
+        model.reapply_checked(message, self.labels[row.label], row.receipt)

@@ -26,7 +26,15 @@ _SHORT_MEMORY = 1000.0
 # feedback="all".
 CORRECTED = "corrected"
 # by the value of that entry
-FEEDBACK: dict[float | None, str | None] = {None: None, 0: "all", 1: "errors"}
+_FEEDBACK: dict[float | None, str | None] = {None: None, 0: "all", 1: "errors"}
+
+
+def feedback_of(deltas: Mapping[str, Any]) -> str | None:
+    """Return the feedback that a receipt records; raise ValueError if it is not valid."""
+    value = deltas.get(CORRECTED)
+    if not isinstance(value, (int, float, type(None))) or value not in _FEEDBACK:
+        raise ValueError("the receipt comes from another kind of model")
+    return _FEEDBACK[value]
 
 
 class Prediction(NamedTuple):
@@ -229,8 +237,9 @@ class Calibration:
         names = {CORRECTED}
         for estimator in self.estimators.values():
             names.update(estimator.delta_names)
-        if not names >= deltas.keys() or deltas.get(CORRECTED) not in FEEDBACK:
+        if not names >= deltas.keys():
             raise ValueError("the receipt comes from another kind of model")
+        feedback_of(deltas)
         for estimator in self.estimators.values():
             estimator.check(deltas, n_classes)
 

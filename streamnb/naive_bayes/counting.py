@@ -285,14 +285,13 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             self.counts.add(tokens, y, view_weight * factor, receipt.class_weight * factor)
             self._evict()
 
-    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Undo the changes of a receipt; raise ValueError and change nothing if they are absent."""
+    def unlearn_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt that `check_receipt` accepted, as `unlearn` does."""
         self.subtract(self.as_tokens(x), y, receipt, receipt.view_weights[0])
 
-    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Make the changes of a receipt again, exactly: the inverse of `unlearn`."""
-        with self.lock:
-            self.add_back(self.as_tokens(x), y, receipt, receipt.view_weights[0])
+    def reapply_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt that `check_receipt` accepted, as `reapply` does."""
+        self.add_back(self.as_tokens(x), y, receipt, receipt.view_weights[0])
 
     @property
     def order_dependence_reason(self) -> str:

@@ -7,6 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from streamnb.counts.protocol import Label
+from streamnb.scores import ScorerMixin
+
 _NO_DELTAS: Mapping[str, Any] = {}
 _POSITIONAL = ("recalibration", "noise")  # deltas written without their names
 _OF_COUNTS = ("counted",)  # deltas of estimators that describe the counts
@@ -75,10 +78,79 @@ class Receipt(NamedTuple):
         weights = tuple(map(float, view_weights))
         return cls(halvings, float(class_weight), weights, deltas or _NO_DELTAS)
 
+    def check(self, n_views: int) -> None:
+        """Raise ValueError unless the changes of counts are valid, for a number of views.
+
+        The estimators check their own deltas.
+        """
+        weights = self.class_weight, *self.view_weights
+        if len(weights) != n_views + 1:
+            raise ValueError(f"the receipt has {len(weights) - 1} views, the model has {n_views}")
+        if not is_bounded(weights, _MAX_VALUE) or min(weights) < 0:
+            raise ValueError("the receipt is damaged: a weight is not from 0 to 1e100")
+        if not isinstance(self.deltas, Mapping):
+            raise ValueError("the receipt is damaged: its deltas are not a mapping")
+
     @classmethod
     def from_text(cls, text: str) -> Receipt:
         """Return the receipt that was written as JSON text."""
         return cls.from_json(json.loads(text))
+
+
+class UnlearnMixin(ScorerMixin):
+    """Methods of models that apply and undo receipts, which they check first."""
+
+    def check_receipt(self, receipt: Receipt, classes: int) -> None:
+        """Raise ValueError if a receipt does not fit this model, or its number of classes."""
+        raise NotImplementedError
+
+    def unlearn_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt that `check_receipt` accepted, as `unlearn` does."""
+        raise NotImplementedError
+
+    def reapply_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt that `check_receipt` accepted, as `reapply` does."""
+        raise NotImplementedError
+
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt.
+
+        Raises
+        ------
+        ValueError
+            If the receipt does not fit the model, or its changes are absent. The model is then
+            unchanged.
+        """
+        with self.lock:
+            self._check_any(receipt, 0)
+            self.unlearn_checked(x, y, receipt)
+
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt again, exactly: the inverse of `unlearn`.
+
+        Raises
+        ------
+        ValueError
+            If the receipt does not fit the model. The model is then unchanged.
+        """
+        with self.lock:
+            self._check_any(receipt, int(y not in self.labels))
+            self.reapply_checked(x, y, receipt)
+
+    def _check_any(self, receipt: Any, n_new: int) -> None:
+        """Raise TypeError or ValueError unless an object is a receipt that fits.
+
+        `n_new` is the number of classes that it adds.
+        """
+        if not isinstance(receipt, Receipt):
+            raise TypeError(
+                f"receipt: expected a Receipt, not a {type(receipt).__name__}; store it by "
+                "pickle, or restore JSON by Receipt.from_json (streamnb.naive_bayes.receipt)"
+            )
+        try:
+            self.check_receipt(receipt, len(self.labels) + n_new)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"cannot use the receipt: {error}") from None
 
 
 def has_only_numbers(items: Iterable[Any]) -> bool:

@@ -18,8 +18,7 @@ from streamnb.naive_bayes.matrices import Rows, as_list, as_weights, is_matrix, 
 from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior
-from streamnb.naive_bayes.receipt import Receipt
-from streamnb.scores import ScorerMixin
+from streamnb.naive_bayes.receipt import Receipt, UnlearnMixin
 
 
 def check_feedback(feedback: str | None) -> str | None:
@@ -35,7 +34,7 @@ def check_feedback(feedback: str | None) -> str | None:
     return feedback
 
 
-class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
+class TextModel(UnlearnMixin, SaveLoadMixin, PredictManyMixin):
     """Base class of text models, and the interface that classifiers, mailboxes and replays use.
 
     A subclass decides how a message is represented: as one set of features, or as several views.
@@ -106,21 +105,22 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Learn a message and return the receipt that `unlearn` needs."""
         raise NotImplementedError
 
-    def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
+    def relearn_one(self, x: Any, y: Label, receipt: Receipt, w: float = 1.0) -> Receipt:
         """Learn a message again, after others were learned or unlearned.
 
-        Update weights are computed again. `receipt` comes from the first time: it records whether
-        the label was a correction.
+        Parameters
+        ----------
+        x, y, w
+            The arguments of `learn_one`. Update weights are computed again.
+        receipt
+            The receipt of the first time. It records whether the label was a correction.
+
+        Returns
+        -------
+        Receipt
+            The new receipt.
         """
-        return self.learn(x, y)
-
-    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Undo the changes of a receipt; raise ValueError and change nothing if they are absent."""
-        raise NotImplementedError
-
-    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Make the changes of a receipt again, exactly: the inverse of `unlearn`."""
-        raise NotImplementedError
+        return self.learn(x, y, w)
 
     def learn_one(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> None:
         """Learn a message.
@@ -167,9 +167,10 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         Raises
         ------
         ValueError
-            If this was never learned (a count would fall below zero), or a receipt is missing.
-            The model is then unchanged. Models with decay, and models that evicted features
-            (`max_features`), raise no error: they subtract at most the counts that remain.
+            If this was never learned (a count would fall below zero). Also if the receipt is
+            missing, damaged or of another model. The model is then unchanged. Models with decay,
+            and models that evicted features (`max_features`), raise no error for absent counts:
+            they subtract at most the counts that remain.
         """
         with self.lock:
             if receipt is None:
@@ -179,11 +180,6 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                         "learn_one"
                     )
                 receipt = self._default_receipt(w)
-            if not isinstance(receipt, Receipt):
-                raise TypeError(
-                    f"receipt: expected a Receipt, not a {type(receipt).__name__}; store it by "
-                    "pickle, or restore JSON by Receipt.from_json (streamnb.naive_bayes.receipt)"
-                )
             self.unlearn(x, y, receipt)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -299,11 +295,9 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError if a receipt does not fit this model's views or its classes."""
-        if len(receipt.view_weights) != len(self.view_models):
-            raise ValueError(
-                f"the receipt has {len(receipt.view_weights)} views, the model has "
-                f"{len(self.view_models)}"
-            )
+        receipt.check(len(self.view_models))
+        if receipt.decay_halvings not in range(self.view_models[0].counts.decay_halvings + 1):
+            raise ValueError("the receipt comes from a later state, or from another model")
         if receipt.deltas:
             raise ValueError(
                 f"the receipt comes from another kind of model: it has changes of "

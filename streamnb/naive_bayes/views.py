@@ -11,7 +11,7 @@ from streamnb import _core
 from streamnb.constraints import Boolean, Constraint, Integer, Number
 from streamnb.counts.protocol import Label, check_labels, checked_weight
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.calibration import CORRECTED, FEEDBACK, Calibration, Prediction
+from streamnb.naive_bayes.calibration import CORRECTED, Calibration, Prediction, feedback_of
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.explanation import Contributions, Explanation
@@ -232,10 +232,13 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
 
     # Learning
 
-    def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
-        """Relearn a message in another order, with the feedback that its receipt has."""
-        feedback = FEEDBACK[receipt.deltas.get(CORRECTED)]
-        relearned = self.learn(x, y, 1.0, feedback)
+    def relearn_one(self, x: Any, y: Label, receipt: Receipt, w: float = 1.0) -> Receipt:
+        """Relearn a message of weight `w` in another order, with the feedback of its receipt.
+
+        Return the new receipt. The rest of the old one can come from a model of other views.
+        """
+        feedback = feedback_of(receipt.deltas)
+        relearned = self.learn(x, y, w, feedback)
         if feedback is None and CORRECTED in relearned.deltas:
             # In another order, other predictions are wrong; they do not show user corrections.
             deltas = {k: delta for k, delta in relearned.deltas.items() if k != CORRECTED}
@@ -334,14 +337,9 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             self.calibration.counted.shortfalls(class_index, class_weight + w),
         )
 
-    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Undo the changes of a receipt, or raise ValueError and change nothing."""
+    def unlearn_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt that `check_receipt` accepted, as `unlearn` does."""
         views = self.as_tokens(x)
-        if len(receipt.view_weights) != len(self._view_models):
-            raise ValueError(
-                f"cannot unlearn: the receipt has {len(receipt.view_weights)} views, the model "
-                f"{len(self._view_models)}"
-            )
         with self.lock:
             subtracted = []
             try:
@@ -355,8 +353,8 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
                 raise
             self.calibration.apply(receipt.deltas, -1)
 
-    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
-        """Apply the changes of a receipt again, exactly."""
+    def reapply_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt that `check_receipt` accepted, as `reapply` does."""
         views = self.as_tokens(x)
         with self.lock:
             for model, view, weight in zip(

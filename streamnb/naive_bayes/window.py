@@ -101,9 +101,9 @@ class WindowNB(TextModel):
     def _unlearn_oldest(self) -> None:
         """Unlearn the oldest messages until the window has its size."""
         while len(self._window) > self.size:
-            self.model.unlearn(*self._window.popleft())
+            self.model.unlearn_checked(*self._window.popleft())
 
-    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def unlearn_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Unlearn a message in the window; raise ValueError if it is not in it."""
         with self.lock:
             target = _WindowEntry(self.as_tokens(x), y, receipt.without_calibration())
@@ -111,13 +111,13 @@ class WindowNB(TextModel):
             position = next(matches, None)
             if position is None:
                 raise ValueError("cannot unlearn: the message is not in the window")
-            self.model.unlearn(x, y, receipt)
+            self.model.unlearn_checked(x, y, receipt)
             del self._window[position]
 
-    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
+    def reapply_checked(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Make the changes of a receipt again, as the newest message of the window."""
         with self.lock:
-            self.model.reapply(x, y, receipt)
+            self.model.reapply_checked(x, y, receipt)
             self._append(self.as_tokens(x), y, receipt)
 
     def _default_receipt(self, w: float) -> Receipt:

@@ -25,10 +25,9 @@ from streamnb.naive_bayes.matrices import are_names, as_weights, check_column_na
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
-from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.receipt import Receipt, UnlearnMixin
 from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.pickled_states import pack_state, unpack_state
-from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns
 
@@ -100,7 +99,7 @@ class Statistics(Protocol):
         vars(self).update({k: np.array(v) if isinstance(v, np.ndarray) else v for k, v in values})
 
 
-class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
+class TabularNB(UnlearnMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.
 
     `statistics` has the sums over all examples. `_evidence` is a formula of the sums, and its
@@ -293,12 +292,18 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self.learn_one(x, y, w)
         return self._default_receipt(w)
 
-    def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Undo the changes in a receipt. If that fails, raise ValueError and change nothing."""
+    def check_receipt(self, receipt: Receipt, classes: int) -> None:
+        """Raise ValueError if a receipt comes from another kind of model."""
+        receipt.check(0)
+        if receipt.deltas:
+            raise ValueError("the receipt comes from another kind of model")
+
+    def unlearn_checked(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt that `check_receipt` accepted, as `unlearn` does."""
         self.unlearn_one(x, y, receipt.class_weight)
 
-    def reapply(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Repeat the changes in a receipt exactly."""
+    def reapply_checked(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt that `check_receipt` accepted, as `reapply` does."""
         self.learn_one(x, y, receipt.class_weight)
 
     takes_views = False

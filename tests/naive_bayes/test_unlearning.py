@@ -1,5 +1,6 @@
 """Unlearning with receipts, windows and decay."""
 
+import io
 import json
 import math
 import pickle
@@ -12,6 +13,7 @@ from streams import messages, streams
 
 from streamnb import (
     BernoulliNB,
+    CategoricalNB,
     ComplementNB,
     DiscriminativeMultinomialNB,
     MultinomialNB,
@@ -173,3 +175,155 @@ def test_a_receipt_that_is_a_list_is_refused():
     restored = type(receipt).from_json(json.loads(json.dumps(receipt.to_json())))
     classifier.unlearn_one("free offer", "spam", receipt=restored)
     assert not any(classifier.messages().values())
+
+
+def saved(model):
+    file = io.BytesIO()
+    model.save(file)
+    return file.getvalue()
+
+
+def make_views(systems, n_views, by_length=False):
+    models = [DiscriminativeMultinomialNB() for _ in range(n_views)]
+    return ViewsNB(models, systems=systems, by_length=by_length)
+
+
+RECEIPT_MODELS = st.one_of(
+    st.builds(make_views, st.sampled_from([1, 2, 4]), st.integers(1, 2), st.booleans()),
+    st.sampled_from(MODELS).map(lambda model: model()),
+)
+
+
+def learned_rows(model, stream):
+    return [(x, y, model.learn(x, y)) for x, y in stream]
+
+
+@given(
+    source=RECEIPT_MODELS, target=RECEIPT_MODELS, stream=streams, own_stream=streams
+)  # fmt: skip
+def test_a_receipt_of_another_model_is_undone_or_refused(source, target, stream, own_stream):
+    learned_rows(target, own_stream)
+    for x, y, receipt in learned_rows(source, stream)[-5:]:
+        before, counts = saved(target), [model.counts.as_dict() for model in target.view_models]
+        try:
+            target.unlearn_one(x, y, receipt=receipt)
+        except ValueError:
+            assert saved(target) == before
+        else:
+            target.reapply(x, y, receipt)
+            assert [model.counts.as_dict() for model in target.view_models] == counts
+        before = saved(target)
+        try:
+            target.reapply(x, y, receipt)
+        except ValueError:
+            assert saved(target) == before
+            continue
+        target.unlearn(x, y, receipt)  # the class is declared, and can have intercepts of 0
+        before = saved(target)
+        target.reapply(x, y, receipt)
+        target.unlearn(x, y, receipt)
+        assert saved(target) == before
+
+
+DAMAGES = [
+    {"noise_evidence": (0.0,) * 200_000},
+    {"noise_evidence": 5},
+    {"pool": [0.0] * 1000},
+    {"recalibration": 5},
+    {"recalibration": [5]},
+    {"lengths": [(2, 3, 4)]},
+    {"noise": [9.0, 1.0, 1.0]},
+    {"noise": [math.nan, 1.0, 1.0]},
+    {"presence": [10**9, 1, 1, 1, 0]},
+    {"counted": [2, 0, 1.0]},
+    {"mistake_tests": [0, 0]},
+    {"corrected": []},
+    {"corrected": 2},
+    {"corrections": math.inf},
+    {"some": 1},
+]
+DAMAGED_RECEIPTS = [
+    *(lambda r, damage=damage: r._replace(deltas={**r.deltas, **damage}) for damage in DAMAGES),
+    lambda r: r._replace(deltas=None),
+    lambda r: r._replace(view_weights=()),
+    lambda r: r._replace(view_weights=(1.0,) * 99),
+    lambda r: r._replace(view_weights=None),
+    lambda r: r._replace(view_weights=("a",) * len(r.view_weights)),
+    lambda r: r._replace(view_weights=(math.nan,) * len(r.view_weights)),
+    lambda r: r._replace(class_weight=-1.0),
+    lambda r: r._replace(class_weight=math.inf),
+    lambda r: r._replace(class_weight=None),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED_RECEIPTS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        *MODELS,
+        CategoricalNB,
+        lambda: make_views(1, 1),
+        lambda: make_views(4, 2, True),
+        lambda: WindowNB(make_views(2, 1), size=30),
+        lambda: WindowNB(CategoricalNB(), size=30),
+        lambda: TextClassifier().model,
+    ],
+)
+def test_a_damaged_receipt_changes_nothing(make, damage):
+    model = make()
+    x = {"a": 1, "b": 1}
+    for i in range(20):
+        model.learn({"a": 1, f"w{i % 3}": 1}, f"c{i % 2}")
+    receipt = model.learn(x, "c1")
+    damaged = damage(receipt)
+    if damaged == receipt:  # models of tables have no views
+        return
+    before = pickle.dumps(model)
+    for call in (model.unlearn, model.reapply):
+        with pytest.raises(ValueError, match="receipt"):
+            call(x, "c1", damaged)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("halvings", [-1, 64, 10**400, 0.5, None])
+def test_a_receipt_of_a_later_decay_is_refused(halvings):
+    model = MultinomialNB(decay=0.5)
+    for _ in range(40):
+        receipt = model.learn({"a": 1}, "x")
+    before = saved(model)
+    for call in (model.unlearn, model.reapply):
+        with pytest.raises(ValueError, match="receipt"):
+            call({"a": 1}, "x", receipt._replace(decay_halvings=halvings))
+    assert saved(model) == before
+
+
+def test_a_damaged_receipt_of_a_classifier_is_refused():
+    classifier = TextClassifier()
+    for i in range(40):
+        receipt = classifier.learn(f"hello world w{i % 2}", f"c{i % 2}")
+    before = saved(classifier)
+    damaged = receipt._replace(deltas={**receipt.deltas, **DAMAGES[0]})
+    with pytest.raises(ValueError, match="receipt"):
+        classifier.unlearn_one("hello world w1", "c1", receipt=damaged)
+    assert saved(classifier) == before
+
+
+@pytest.mark.parametrize("make", [MultinomialNB, lambda: make_views(2, 1)])
+@given(stream=streams, weight=st.integers(0, 5).map(float))
+def test_relearning_takes_the_weight(make, stream, weight):
+    first, second = make(), make()
+    for x, y in stream:
+        receipt = second.relearn_one(x, y, first.learn(x, y, weight), w=weight)
+        assert receipt.class_weight == weight
+    for model, relearned in zip(first.view_models, second.view_models, strict=True):
+        assert model.counts.weights == relearned.counts.weights
+
+
+@pytest.mark.parametrize("value", [2, [], "all"])
+def test_relearning_with_other_feedback_changes_nothing(value):
+    model = make_views(1, 1)
+    receipt = model.learn({"a": 1}, "x")
+    before = saved(model)
+    with pytest.raises(ValueError, match="receipt"):
+        model.relearn_one({"a": 1}, "x", receipt._replace(deltas={"corrected": value}))
+    assert saved(model) == before
