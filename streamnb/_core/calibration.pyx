@@ -14,7 +14,7 @@ cdef array.array DOUBLES = array.array("d"), INDICES = array.array("q")
 
 
 cdef inline array.array doubles(Py_ssize_t n, bint zero=False):
-    return array.clone(DOUBLES, n, zero)
+    return array.clone(DOUBLES, n, zero and n > 0)  # an empty array has no memory to set
 
 
 cdef array.array as_doubles(list numbers):
