@@ -243,7 +243,7 @@ cdef list take_step(
             errors.data.as_doubles[k] = label_trust * (proba[i] - (k == class_index))
         else:
             errors.data.as_doubles[k] = proba[i] - targets[i]
-    if sampling_weight != 1:
+    if sampling_weight != 1 and n_active:
         slope_errors = array.copy(errors)
         mix_selected_errors(
             slope_errors.data.as_doubles, classes, n_active, proba, class_index, label_trust, sampling_weight, predicted
@@ -260,7 +260,7 @@ cdef list take_step(
         common = RUN_SLOPE_WEIGHT * along / square
         for v in range(n_views):
             gradients.data.as_doubles[v] = common * weights.data.as_doubles[v]
-        array.zero(errors)
+        errors = doubles(n_errors, True)
     changes = [weight_step(<tuple> shared, gradients, errors, rate, MIN_SLOPE)]
     if by_length is not None:
         changes.append(weight_step(<tuple> by_length, gradients, errors, rate, -INFINITY))
