@@ -151,4 +151,4 @@ verdict = model.classify(b"buy pills now")
 assert any(isinstance(reason.feature, bytes) for reason in verdict.reasons)
 verdict.to_html("buy pills"), verdict.to_dict(), model.top_features("spam")
 """
-    subprocess.run([sys.executable, "-bb", "-W", "error", "-c", program], check=True)
+    subprocess.run([sys.executable, "-P", "-bb", "-W", "error", "-c", program], check=True)

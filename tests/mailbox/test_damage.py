@@ -476,7 +476,7 @@ def test_a_lack_of_descriptors_is_not_a_lack_of_permissions(tmp_path):
         "        print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", program, path], capture_output=True, text=True, check=True
     )
     errors = done.stdout.splitlines()
     assert len(errors) >= 2
