@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -189,7 +189,7 @@ class RequestMetrics:
 
     def __init__(self, monitor: Monitor | None) -> None:
         self.monitor: Monitor = monitor or Monitor()
-        self.registry = self.monitor.registry
+        self.registry: CollectorRegistry = self.monitor.registry
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
         )
