@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, embedsignature=True
-"""Calibration of a few views and classes, on lists of numbers (see `naive_bayes/recalibration.py`)."""
+"""Calibration of a few views and classes, on arrays and lists of numbers (see `naive_bayes/recalibration.py`)."""
 
 cimport cython
 from cpython cimport array

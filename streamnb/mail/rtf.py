@@ -179,10 +179,10 @@ def _read(rtf: bytes, shown_group: bytes) -> Iterator[tuple[str, str]]:
         elif state.is_unshown or state.is_replaced:
             continue
         else:
-            if not has_html and kind != state.kind(colours):
+            if not has_html and kind != (state_kind := state.kind(colours)):
                 runs.append((kind, bytes(run), ""))
                 run.clear()
-                kind = state.kind(colours)
+                kind = state_kind
             if word == b"u":
                 runs.append((kind, bytes(run), chr(int(number or 0) & 0xFFFF)))
                 run.clear()

@@ -34,9 +34,9 @@ class LabelNoise(OnlineEstimator):
     rate over all classes, which has the weight of 30 messages.
 
     After n of N messages of a class, many kinds of its messages are still unseen. So the posterior
-    uses (P_y + d) / (1 + d) in place of P_y, with d = .02 (N - n) / n^2. In a mixture of
-    four streams of mail, .002 takes all early spam of one stream for wrong labels. With .05, 30 %
-    of wrong labels cost .2 points of accuracy. Other streams hardly differ. After n correct
+    uses (P_y + d) / (1 + d) in place of P_y, with d = .02 (N - n) / n^2. With .002, most early spam
+    of one of four mixed streams of mail is taken for wrong labels. With .05, the accuracy is .2
+    points lower if 30 % of the labels are wrong. Other streams hardly differ. After n correct
     labels, the next one is wrong with a probability of about 1 / n. So in the posterior, e_t is at
     least 1 / n_t.
 

@@ -242,6 +242,8 @@ def test_an_address_that_cannot_be_handed_on_is_refused_alone(trained_db, serve,
         ({b"RCPT": b""}, 503),
         ({b"EHLO": b"250-hop\r\n250 SIZE abc\r\n", b"DATA": b"354 go\r\n"}, 250),
         ({b"DATA": b"552 5.2.2 full\r\n"}, 552),
+        # This server refuses by the same words, which it replaces.
+        ({b"DATA": b"354 go\r\n", b".": b"500 Line too long (see RFC5321 4.5.3.1.6)\r\n"}, 500),
     ],
 )
 def test_a_next_hop_of_nonsense_loses_nothing(trained_db, serve, answers, last):

@@ -146,7 +146,9 @@ class SmtpConnection(SMTP):
         if str(status).startswith(_TOO_LARGE):
             self.event_handler.refuse_size(f"of more than {LARGEST} bytes")
         reply: Any = status
-        if str(status).startswith(_REFUSED_DATA) and self.envelope is not None:
+        # When the next hop has answered, the envelope is empty, and such a reply is its own.
+        is_ours = self.envelope is not None and bool(self.envelope.rcpt_tos)
+        if is_ours and str(status).startswith(_REFUSED_DATA):
             if str(status).startswith("500"):
                 size = f"{LARGEST} bytes" if self.line_length_limit else f"{_MOST_LINES:,} lines"
                 reply = f"552 5.3.4 more than {size}"
